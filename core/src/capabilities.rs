@@ -1,0 +1,107 @@
+//! What a sink can do, declared. Every declared capability is exercised by the conformance suite.
+
+use std::time::Duration;
+
+/// Who can finish a prepared transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Resume {
+    /// Nobody: nothing is held back for a decision. Exactly once is out of reach.
+    None,
+    /// Any process that has the handle.
+    AnyProcess,
+}
+
+/// When a reader sees what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Isolation {
+    /// Only after commit, whatever the reader does.
+    Hidden,
+    /// Only after commit, if the reader uses this setting.
+    HiddenIf(&'static str),
+    /// At once: before the checkpoint is decided.
+    Immediate,
+}
+
+/// The unit that becomes visible at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AtomicUnit {
+    /// All subtasks of a checkpoint together.
+    Checkpoint,
+    /// What one subtask wrote for a checkpoint.
+    Subtask,
+    /// Single records.
+    Record,
+}
+
+/// What proves, after the fact, that a transaction was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Evidence {
+    /// Nothing does.
+    None,
+    /// A mark that the commit itself leaves in the outside system.
+    Ledger,
+    /// The committed data itself, under a name that only this transaction can write.
+    Data,
+}
+
+/// What keeps an older epoch from interfering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fencing {
+    /// Nothing in the sink: only the checkpoint store does.
+    None,
+    /// The outside system refuses older epochs.
+    Server,
+    /// Names carry the epoch, so that older epochs can't meet newer ones.
+    Names,
+}
+
+/// What a sink can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Capabilities {
+    /// Who can finish a prepared transaction.
+    pub resume: Resume,
+    /// When a reader sees what was written.
+    pub isolation: Isolation,
+    /// The unit that becomes visible at one instant.
+    pub atomic_unit: AtomicUnit,
+    /// What proves that a transaction was committed.
+    pub evidence: Evidence,
+    /// What keeps an older epoch from interfering.
+    pub fencing: Fencing,
+    /// Whether [`in_doubt`](crate::TwoPhaseCommitSinkFunction::in_doubt) finds transactions of which no handle is left.
+    pub lists_in_doubt: bool,
+    /// How long the outside system keeps a prepared transaction; `None` if for ever.
+    pub expiry: Option<Duration>,
+    /// How many prepared transactions a subtask can hold at once; `None` if any number.
+    ///
+    /// At `Some(1)` the next checkpoint waits for the commit of the one before, and a checkpoint that is dropped
+    /// rolls the job back, since its transaction can't ride with the next.
+    pub max_prepared: Option<usize>,
+}
+
+impl Capabilities {
+    /// A sink that keeps the whole contract: hidden until commit, one unit a subtask, resumed by any process from
+    /// the handle alone, proven by its data, never expiring. Change single fields with `..`.
+    pub const TRANSACTIONAL: Self = Self {
+        resume: Resume::AnyProcess,
+        isolation: Isolation::Hidden,
+        atomic_unit: AtomicUnit::Subtask,
+        evidence: Evidence::Data,
+        fencing: Fencing::Names,
+        lists_in_doubt: true,
+        expiry: None,
+        max_prepared: None,
+    };
+
+    /// A plain writer: visible at once, nothing to resume.
+    pub const AT_LEAST_ONCE: Self = Self {
+        resume: Resume::None,
+        isolation: Isolation::Immediate,
+        atomic_unit: AtomicUnit::Record,
+        evidence: Evidence::None,
+        fencing: Fencing::None,
+        lists_in_doubt: false,
+        expiry: None,
+        max_prepared: None,
+    };
+}

@@ -1,0 +1,170 @@
+//! The sink contract: begin → write → pre-commit → decision → commit or abort.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::capabilities::Capabilities;
+use crate::error::SinkError;
+use crate::identity::{Epoch, JobId, SinkId, TransactionId};
+
+/// A sink that holds back what it writes until the checkpoint around it is decided.
+///
+/// The runtime drives it: records between two barriers are written into one transaction; at the barrier the
+/// transaction is pre-committed and its handle becomes part of the checkpoint; once the checkpoint is decided the
+/// transaction is committed, by this process or by any later one that reads the handle.
+///
+/// ```text
+///          begin ──► Transaction ──pre_commit──► Prepared ──commit──► visible, once
+///                        │                           │
+///                      abort                       abort (only by decision, or of an older epoch)
+/// ```
+///
+/// # Who calls what
+/// Within a subtask `begin`, `write` and `pre_commit` come one after another. `commit` runs beside the writes of the
+/// next transactions; of one subtask, one commit at a time, in the order of checkpoints. During recovery `commit` and
+/// `abort_stale` come before any `begin`. The sink is shared by all subtasks of its job: methods take `&self`.
+///
+/// # Rules
+/// * Nothing is visible, at the declared isolation, before `commit`.
+/// * A name in the outside system is a pure function of the [`TransactionId`].
+/// * After `pre_commit` returned, only `abort` with this very handle, or `abort_stale` of a newer epoch, may undo
+///   it: dropping the sink, closing it or losing a connection leaves prepared work alone.
+/// * An outcome without proof is [`ErrorKind::Unknown`](crate::ErrorKind::Unknown), never success, never failure.
+///
+/// # Cancellation
+/// A future of any method may be dropped at any await: that is a crash, as far as the sink is concerned. The sink must
+/// stay usable (no half-used connection goes back to a pool); what the call did is unknown, and is resolved by a later
+/// `commit` or `abort_stale`.
+///
+/// The page `docs::writing_a_sink` builds one from scratch.
+#[async_trait]
+pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
+    /// What the pipeline hands over.
+    type Input: Send + 'static;
+    /// An open transaction: connections and buffers. Lives and dies in this process.
+    type Transaction: Send + 'static;
+    /// The handle of a prepared transaction: all that another process needs to finish it, with the evidence to tell
+    /// committed from lost. It is stored as JSON in a versioned, checksummed envelope; so new fields need
+    /// `#[serde(default)]`, or an older checkpoint can't be resumed.
+    type Prepared: Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static;
+
+    /// What this sink can do. Constant over its life.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Opens a transaction. Called when its first record is there, so a checkpoint without records asks nothing.
+    ///
+    /// *Must* be invisible to readers, and must not disturb transactions prepared by anyone.
+    /// *After an error* nothing is open; what may be left in the outside system is found by `abort_stale`.
+    async fn begin(&self, id: &TransactionId) -> Result<Self::Transaction, SinkError>;
+
+    /// Writes a batch of records, in order. May buffer.
+    ///
+    /// *After an error* the transaction is aborted; the job rolls back and writes the records again.
+    async fn write(
+        &self,
+        transaction: &mut Self::Transaction,
+        records: Vec<Self::Input>,
+    ) -> Result<(), SinkError>;
+
+    /// Makes the transaction durable in the outside system, still invisible, and returns its handle; `None` if there
+    /// is nothing to commit.
+    ///
+    /// *Must* leave it so that any process with the handle can commit it, after any crash of this one.
+    /// *After an error* the open transaction is gone: the sink has let go of it or leaves it to `abort_stale`. The
+    /// participant votes abort, and the job rolls back.
+    async fn pre_commit(
+        &self,
+        transaction: Self::Transaction,
+    ) -> Result<Option<Self::Prepared>, SinkError>;
+
+    /// Makes a prepared transaction visible. Also settles it during recovery.
+    ///
+    /// *Must* be idempotent, from any process, at the same time as others, and must look at the evidence before it
+    /// says [`CommitError::Lost`]: "unknown transaction" alone proves nothing.
+    /// *After an error* it is called again for as long as the error's kind is retriable; another kind stops the job,
+    /// with the handle kept in the checkpoint.
+    async fn commit(
+        &self,
+        id: &TransactionId,
+        prepared: &Self::Prepared,
+    ) -> Result<Committed, CommitError>;
+
+    /// Undoes an open transaction, or a prepared one whose checkpoint was decided against.
+    ///
+    /// *Must* be idempotent, and must refuse ([`ErrorKind::Rejected`](crate::ErrorKind::Rejected)) what is committed.
+    async fn abort(
+        &self,
+        unfinished: Unfinished<Self::Transaction, Self::Prepared>,
+    ) -> Result<(), SinkError>;
+
+    /// Undoes all that epochs older than [`Fence::epoch`] left open or prepared for this job and sink, but for what a
+    /// decided checkpoint names ([`Fence::decided`]). Returns what was undone.
+    ///
+    /// *Must not* touch anything of the fence's own epoch or a newer one, of another job, or of another sink. Finding
+    /// a newer epoch is [`ErrorKind::Fenced`](crate::ErrorKind::Fenced).
+    async fn abort_stale(
+        &self,
+        fence: &Fence<Self::Prepared>,
+    ) -> Result<Vec<TransactionId>, SinkError>;
+
+    /// Everything of this job that is in doubt now: for the operator, the conformance suite and the metrics.
+    async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
+}
+
+/// How a transaction came to be committed.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Committed {
+    /// This call committed it.
+    Now,
+    /// An earlier call had: the evidence says so.
+    Before,
+}
+
+/// Why a transaction is not committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Not yet, or not known to be: a retriable kind is tried again, with backoff, for ever.
+    #[error(transparent)]
+    NotYet(#[from] SinkError),
+    /// Proven: the outside system no longer has the transaction and has no evidence of it. Stops the job.
+    #[error("the prepared transaction is lost: {0}")]
+    Lost(String),
+}
+
+/// A transaction to undo.
+#[derive(Debug)]
+pub enum Unfinished<T, P> {
+    /// Never pre-committed.
+    Open(TransactionId, T),
+    /// Pre-committed, and its checkpoint decided against.
+    Prepared(TransactionId, P),
+}
+
+/// The line that a new epoch draws before it begins.
+#[derive(Debug, Clone)]
+pub struct Fence<P> {
+    /// The job that recovers.
+    pub job: JobId,
+    /// The sink that is asked.
+    pub sink: SinkId,
+    /// The new epoch. Only what is older may be undone.
+    pub epoch: Epoch,
+    /// What the newest decided checkpoint names. It has been committed before this call.
+    pub decided: Vec<(TransactionId, P)>,
+}
+
+/// A transaction that is prepared or left open, whose outcome its holder doesn't know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InDoubt {
+    /// Whose it is.
+    pub transaction: TransactionId,
+    /// Where to find it in the outside system: a path, a transaction id.
+    pub location: String,
+    /// How long the outside system still keeps it; `None` if for ever.
+    pub expires_in: Option<Duration>,
+}
