@@ -1,0 +1,331 @@
+//! The log of decisions: numbered records, written with create-if-absent only.
+//!
+//! The rule that everything rests on: **a record counts only if no record of a higher number existed when it was
+//! created.** A process that takes over appends a record of the next epoch; whoever held the job before meets that
+//! record at its own next number, and stops. But old records are deleted, so a process that slept for long may find its
+//! next number free again. Two things make that harmless: after each create the log is listed, and a record that is not
+//! the newest does not count for its writer; and each record names the decision before it, so that a reader follows
+//! that chain from the newest record and never meets one that was written into a gap.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::CheckpointError;
+use super::manifest::{Manifest, StatePart};
+use super::store::{CheckpointStore, Create};
+use crate::envelope::{self, Kind};
+use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SubtaskIndex};
+
+const LOG: &str = "log/";
+const STATE: &str = "state/";
+
+/// Tells one's own records from those of others, when the answer to a create was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Nonce(String);
+
+impl Nonce {
+    /// A nonce that no other run of any process has. `RandomState` is seeded by the operating system.
+    pub(crate) fn random() -> Self {
+        let random = || RandomState::new().hash_one(std::process::id());
+        Self(format!("{:016x}{:016x}", random(), random()))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LogRecord {
+    job: JobId,
+    epoch: Epoch,
+    nonce: Nonce,
+    /// The number of the newest decision below this record.
+    previous_decision: Option<u64>,
+    #[serde(flatten)]
+    event: LogEvent,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum LogEvent {
+    Takeover,
+    Decision { manifest: Manifest },
+}
+
+/// What came of writing a decision.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decide {
+    /// The checkpoint is decided.
+    Decided,
+    /// A newer epoch runs. Whether the checkpoint is decided is for that epoch to see.
+    Fenced { by: Epoch },
+}
+
+/// The log of one job, held under one epoch.
+#[derive(Debug)]
+pub(crate) struct CheckpointLog {
+    store: Arc<dyn CheckpointStore>,
+    job: JobId,
+    epoch: Epoch,
+    nonce: Nonce,
+    /// The number of the newest record, which is this epoch's.
+    newest: u64,
+    /// The number of the newest decision.
+    newest_decision: Option<u64>,
+    /// Record numbers and state parts of the decided checkpoints that are kept.
+    kept: BTreeMap<CheckpointId, (u64, Vec<StatePart>)>,
+}
+
+impl CheckpointLog {
+    /// Takes the next epoch. After an error, call again with the same nonce: if the record was written after all, it is
+    /// recognised.
+    pub(crate) async fn take_over(
+        store: Arc<dyn CheckpointStore>,
+        job: JobId,
+        nonce: Nonce,
+    ) -> Result<Self, CheckpointError> {
+        let mut log = Self {
+            store,
+            job,
+            epoch: Epoch(0),
+            nonce,
+            newest: 0,
+            newest_decision: None,
+            kept: BTreeMap::new(),
+        };
+        loop {
+            let newest = log.numbers().await?.last().copied().unwrap_or(0);
+            if newest > 0 {
+                // Gone since it was listed: the log has moved on.
+                let Some(record) = log.read(newest).await? else {
+                    continue;
+                };
+                log.epoch = record.epoch;
+                log.newest_decision = match record.event {
+                    LogEvent::Decision { .. } => Some(newest),
+                    LogEvent::Takeover => record.previous_decision,
+                };
+                if record.nonce == log.nonce {
+                    log.newest = newest;
+                    return Ok(log);
+                }
+            }
+            log.epoch = log.epoch.next();
+            let record = log.record(LogEvent::Takeover)?;
+            // Whatever is answered here, the next round reads what is true.
+            let _created: Create = log.store.create(&log_name(newest + 1), record).await?;
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The newest decided checkpoint, with the ids of all that are kept; deletes what no kept checkpoint needs.
+    pub(crate) async fn recover(
+        &mut self,
+    ) -> Result<(Option<Manifest>, Vec<CheckpointId>), CheckpointError> {
+        let mut newest = None;
+        let mut next = self.newest_decision;
+        while let Some(number) = next {
+            let record = self.read(number).await?;
+            next = match record {
+                Some(LogRecord {
+                    previous_decision,
+                    event: LogEvent::Decision { manifest },
+                    ..
+                }) => {
+                    self.kept
+                        .insert(manifest.checkpoint, (number, manifest.state.clone()));
+                    newest.get_or_insert(manifest);
+                    previous_decision
+                }
+                // Only the newest decision is never deleted.
+                None if newest.is_some() => None,
+                _ => {
+                    let object = object(&*self.store, &log_name(number));
+                    let cause = "the log names a decision here, and there is none".to_owned();
+                    return Err(CheckpointError::Malformed { object, cause });
+                }
+            };
+        }
+        self.delete_unnamed().await?;
+        Ok((newest, self.kept.keys().copied().collect()))
+    }
+
+    /// Deletes older records that are not kept, and state parts of older epochs that no kept decision names.
+    async fn delete_unnamed(&self) -> Result<(), CheckpointError> {
+        let kept: Vec<u64> = self.kept.values().map(|(number, _)| *number).collect();
+        for number in self.numbers().await? {
+            if number < self.newest && !kept.contains(&number) {
+                self.store.delete(&log_name(number)).await?;
+            }
+        }
+        let named: Vec<&str> = (self.kept.values())
+            .flat_map(|(_, parts)| parts.iter().map(|part| part.object.as_str()))
+            .collect();
+        for object in self.store.list(STATE).await? {
+            let stale = state_epoch(&object).is_some_and(|epoch| epoch < self.epoch);
+            if stale && !named.contains(&object.as_str()) {
+                self.store.delete(&object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the decision for a checkpoint. After an error nothing is known: call again with the same manifest, until
+    /// it answers.
+    pub(crate) async fn decide(&mut self, manifest: &Manifest) -> Result<Decide, CheckpointError> {
+        let number = self.newest + 1;
+        let record = self.record(LogEvent::Decision {
+            manifest: manifest.clone(),
+        })?;
+        if self.store.create(&log_name(number), record).await? == Create::Exists {
+            match self.read(number).await? {
+                // One's own, of which the answer was lost.
+                Some(record) if record.nonce == self.nonce => {}
+                Some(record) => return Ok(Decide::Fenced { by: record.epoch }),
+                // There a moment ago, and deleted since: the log has moved on far beyond.
+                None => return self.fenced().await,
+            }
+        }
+        if self.numbers().await?.last() != Some(&number) {
+            return self.fenced().await;
+        }
+        (self.newest, self.newest_decision) = (number, Some(number));
+        self.kept
+            .insert(manifest.checkpoint, (number, manifest.state.clone()));
+        Ok(Decide::Decided)
+    }
+
+    async fn fenced(&self) -> Result<Decide, CheckpointError> {
+        let newest = self.numbers().await?.last().copied().unwrap_or(0);
+        let by = self
+            .read(newest)
+            .await?
+            .map_or(self.epoch.next(), |record| record.epoch);
+        Ok(Decide::Fenced { by })
+    }
+
+    /// Deletes a decided checkpoint: its record first, so that a crash leaves no record that names missing parts.
+    pub(crate) async fn retire(&mut self, checkpoint: CheckpointId) -> Result<(), CheckpointError> {
+        if let Some((number, parts)) = self.kept.get(&checkpoint) {
+            self.store.delete(&log_name(*number)).await?;
+            for part in parts {
+                self.store.delete(&part.object).await?;
+            }
+            self.kept.remove(&checkpoint);
+        }
+        Ok(())
+    }
+
+    async fn numbers(&self) -> Result<Vec<u64>, CheckpointError> {
+        let names = self.store.list(LOG).await?;
+        // Foreign names are not ours to judge; ours have exactly one spelling, so that order of names is order of numbers.
+        let number = |name: &String| {
+            let number = name
+                .strip_prefix(LOG)?
+                .strip_suffix(".json")?
+                .parse()
+                .ok()?;
+            (log_name(number) == *name).then_some(number)
+        };
+        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    async fn read(&self, number: u64) -> Result<Option<LogRecord>, CheckpointError> {
+        let name = log_name(number);
+        let Some(bytes) = self.store.read(&name).await? else {
+            return Ok(None);
+        };
+        let object = || object(&*self.store, &name);
+        let content =
+            envelope::open(Kind::Log, &bytes).map_err(|cause| CheckpointError::Envelope {
+                object: object(),
+                cause,
+            })?;
+        let record: LogRecord =
+            serde_json::from_slice(content).map_err(|error| CheckpointError::Malformed {
+                object: object(),
+                cause: error.to_string(),
+            })?;
+        if record.job != self.job {
+            return Err(CheckpointError::OtherJob {
+                location: self.store.location(),
+                found: record.job,
+                expected: self.job.clone(),
+            });
+        }
+        Ok(Some(record))
+    }
+
+    fn record(&self, event: LogEvent) -> Result<Vec<u8>, CheckpointError> {
+        let record = LogRecord {
+            job: self.job.clone(),
+            epoch: self.epoch,
+            nonce: self.nonce.clone(),
+            previous_decision: self.newest_decision,
+            event,
+        };
+        let content =
+            serde_json::to_vec_pretty(&record).map_err(|error| CheckpointError::Malformed {
+                object: "a new record".to_owned(),
+                cause: error.to_string(),
+            })?;
+        Ok(envelope::seal(Kind::Log, &content))
+    }
+}
+
+/// Writes a state part, before the decision that names it. Its name is unique to epoch, checkpoint and subtask.
+pub(crate) async fn write_state(
+    store: &dyn CheckpointStore,
+    epoch: Epoch,
+    checkpoint: CheckpointId,
+    operator: &OperatorId,
+    subtask: SubtaskIndex,
+    content: &[u8],
+) -> Result<StatePart, CheckpointError> {
+    let object = format!("{STATE}{:020}.{epoch}.{operator}.{subtask}", checkpoint.0);
+    // "Exists" is this very part, from a try whose answer was lost: no one else has this epoch.
+    let _created: Create = store
+        .create(&object, envelope::seal(Kind::State, content))
+        .await?;
+    Ok(StatePart {
+        operator: operator.clone(),
+        subtask,
+        object,
+    })
+}
+
+/// Reads a state part that a decided checkpoint names.
+pub(crate) async fn read_state(
+    store: &dyn CheckpointStore,
+    part: &StatePart,
+) -> Result<Vec<u8>, CheckpointError> {
+    let object = || object(store, &part.object);
+    let bytes = store.read(&part.object).await?;
+    let bytes = bytes.ok_or_else(|| CheckpointError::MissingPart { object: object() })?;
+    let content =
+        envelope::open(Kind::State, &bytes).map_err(|cause| CheckpointError::Envelope {
+            object: object(),
+            cause,
+        })?;
+    Ok(content.to_vec())
+}
+
+fn log_name(number: u64) -> String {
+    format!("{LOG}{number:020}.json")
+}
+
+fn state_epoch(object: &str) -> Option<Epoch> {
+    let mut fields = object.strip_prefix(STATE)?.split('.').skip(1);
+    fields.next()?.parse().ok().map(Epoch)
+}
+
+fn object(store: &dyn CheckpointStore, name: &str) -> String {
+    format!("{}/{name}", store.location())
+}

@@ -1,0 +1,55 @@
+//! The manifest: all that a decided checkpoint consists of.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{CheckpointId, OperatorId, SourceId, SubtaskIndex, TransactionId};
+use crate::source::SplitId;
+use crate::time::Timestamp;
+
+/// A decided checkpoint, as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) checkpoint: CheckpointId,
+    /// The number of subtasks of each part of the pipeline. A restart may choose another.
+    pub(crate) parallelism: u32,
+    /// The number of shards of keyed state: fixed over the life of the job.
+    pub(crate) shards: u32,
+    /// Whether all input has ended: then there is nothing to go on with.
+    pub(crate) complete: bool,
+    pub(crate) splits: Vec<SplitSnapshot>,
+    pub(crate) state: Vec<StatePart>,
+    /// Prepared transactions whose commit was not confirmed when the participants voted.
+    pub(crate) transactions: Vec<PreparedTransaction>,
+    /// Totals of the job at this cut, by name.
+    pub(crate) counts: BTreeMap<String, u64>,
+}
+
+/// How far a split was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SplitSnapshot {
+    pub(crate) source: SourceId,
+    pub(crate) split: SplitId,
+    /// As the source wrote it; `None` while nothing of it was read.
+    pub(crate) position: Option<serde_json::Value>,
+    /// The newest event time seen in it: its watermark goes on from there.
+    pub(crate) newest: Option<Timestamp>,
+    pub(crate) finished: bool,
+}
+
+/// The state of one operator in one subtask, stored beside the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StatePart {
+    pub(crate) operator: OperatorId,
+    pub(crate) subtask: SubtaskIndex,
+    pub(crate) object: String,
+}
+
+/// A prepared transaction with its handle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PreparedTransaction {
+    pub(crate) id: TransactionId,
+    /// In its envelope.
+    pub(crate) handle: String,
+}

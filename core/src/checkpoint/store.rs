@@ -1,0 +1,64 @@
+//! The one thing that a checkpoint store must be able to do: create if absent.
+
+use std::error::Error as StdError;
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+/// Where a job keeps its checkpoints: a small set of named objects, written once each.
+///
+/// The log of decisions, takeovers by compare-and-set on the epoch, retention: all stand on [`create`] alone, which is
+/// why any store with a linearizable create-if-absent will do.
+///
+/// Names are relative paths of `/`-separated parts out of `A-Z a-z 0-9 _ - .`; no part begins with a dot.
+///
+/// [`create`]: CheckpointStore::create
+#[async_trait]
+pub trait CheckpointStore: Debug + Send + Sync + 'static {
+    /// Writes an object if none of this name exists.
+    ///
+    /// *Must* be atomic: of any number of callers at once, in any process, one gets [`Create::Created`]; nobody ever
+    /// reads a part of an object. Once it returned `Created`, the object survives power loss.
+    /// *After an error* nothing is known: the object may exist now, later, or never. The caller reads it back.
+    /// *Cancel safety*: dropping the future is the same as an error.
+    async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError>;
+
+    /// Reads an object; `None` if there is none of this name.
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The names of all objects that begin with `prefix` (which ends with `/`), in ascending order.
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
+
+    /// Deletes an object; deleting one that doesn't exist is fine.
+    async fn delete(&self, name: &str) -> Result<(), StoreError>;
+
+    /// Where the store is, for messages. Without secrets.
+    fn location(&self) -> String;
+}
+
+/// What came of [`CheckpointStore::create`].
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Create {
+    /// This call created the object.
+    Created,
+    /// An object of this name was there before. It may be this caller's own, if an earlier answer was lost.
+    Exists,
+}
+
+/// The store gave no answer. Of a write, this proves nothing: not that it failed, not that it succeeded.
+#[derive(Debug, thiserror::Error)]
+#[error("can't {action} {object}: {cause}{}", hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+pub struct StoreError {
+    /// What was tried: a verb.
+    pub action: &'static str,
+    /// On which object, with the store's location.
+    pub object: String,
+    /// Whether trying again may help. A missing right or a full disk needs a human first.
+    pub retriable: bool,
+    /// What the reader of the error can do.
+    pub hint: Option<&'static str>,
+    /// The error behind it.
+    #[source]
+    pub cause: Box<dyn StdError + Send + Sync + 'static>,
+}

@@ -1,0 +1,184 @@
+//! What feeds a chain: a source, or an exchange behind another chain.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::event_time::TimestampAssigner;
+use super::exchange::{CHANNEL, Exchange};
+use super::record::Keyed;
+use super::stage::{BatchStage, Chain, Signal, Tail};
+use crate::checkpoint::SplitSnapshot;
+use crate::error::SourceError;
+use crate::identity::{SourceId, SubtaskIndex};
+use crate::runtime::{
+    Failure, Flow, Head, Inputs, JobError, Launch, SourceSubtask, SplitClocks, position_of,
+};
+use crate::source::{Source, SplitId};
+use crate::time::Timestamp;
+
+/// A source as the head of a chain.
+pub(crate) struct SourceHead<S, A> {
+    pub(crate) id: SourceId,
+    pub(crate) source: Arc<S>,
+    pub(crate) assigner: A,
+}
+
+impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
+    /// Divides the splits of the checkpoint and of today among subtasks: in order, one after another.
+    async fn assign(
+        &self,
+        launch: &mut Launch,
+    ) -> Result<Vec<BTreeMap<SplitId, Option<SplitSnapshot>>>, SourceError> {
+        let today = self
+            .source
+            .splits()
+            .await?
+            .into_iter()
+            .map(|split| (split, None));
+        let stored = launch.splits.iter().filter(|split| split.source == self.id);
+        let stored = stored.map(|split| (split.split.clone(), Some(split.clone())));
+        let all: BTreeMap<SplitId, Option<SplitSnapshot>> = today.chain(stored).collect();
+        let mut assigned: Vec<_> = launch.subtasks().map(|_| BTreeMap::new()).collect();
+        let count = assigned.len();
+        for (index, (split, snapshot)) in all.into_iter().enumerate() {
+            assigned[index % count].insert(split, snapshot);
+        }
+        Ok(assigned)
+    }
+
+    async fn subtask(
+        &self,
+        launch: &mut Launch,
+        subtask: SubtaskIndex,
+        splits: BTreeMap<SplitId, Option<SplitSnapshot>>,
+    ) -> Result<SourceSubtask<S, A>, SourceError> {
+        let mut clocks = SplitClocks::new();
+        let mut unfinished = Vec::new();
+        for (split, snapshot) in splits {
+            let stored = snapshot
+                .as_ref()
+                .and_then(|snapshot| snapshot.position.as_ref());
+            let position = stored
+                .map(|stored| position_of::<S>(&split, stored))
+                .transpose()?;
+            let newest = snapshot.as_ref().and_then(|snapshot| snapshot.newest);
+            let finished = snapshot.is_some_and(|snapshot| snapshot.finished);
+            if !finished {
+                unfinished.push((split.clone(), position.clone()));
+            }
+            clocks.add(split, position, newest, finished);
+        }
+        let reader = match unfinished.is_empty() {
+            true => None,
+            false => Some(self.source.open(unfinished).await?),
+        };
+        Ok(SourceSubtask {
+            id: self.id.clone(),
+            reader,
+            assigner: self.assigner.clone(),
+            clocks,
+            barriers: launch.barriers(),
+            seat: launch.seat(subtask),
+            records: launch.count(&self.id, "records"),
+            skipped: launch.count(&self.id, "skipped"),
+            said: Signal::Watermark(Timestamp::MIN),
+        })
+    }
+}
+
+#[async_trait]
+impl<S: Source, A: TimestampAssigner<S::Record>> Head<S::Record> for SourceHead<S, A> {
+    async fn launch(
+        &self,
+        launch: &mut Launch,
+        stages: Vec<Box<dyn BatchStage<S::Record>>>,
+    ) -> Result<(), JobError> {
+        let failed = |cause| JobError::Source {
+            source_id: self.id.clone(),
+            cause,
+        };
+        let assigned = self.assign(launch).await.map_err(failed)?;
+        for ((subtask, splits), stage) in launch.subtasks().zip(assigned).zip(stages) {
+            let subtask = self
+                .subtask(launch, subtask, splits)
+                .await
+                .map_err(failed)?;
+            launch.task(subtask.run(stage));
+        }
+        Ok(())
+    }
+}
+
+/// An exchange by key, behind another chain.
+pub(crate) struct ExchangeHead<C: Chain, K, F> {
+    pub(crate) before: Box<dyn Head<C::In>>,
+    pub(crate) chain: C,
+    pub(crate) key: Arc<F>,
+    pub(crate) keys: std::marker::PhantomData<fn() -> K>,
+}
+
+#[async_trait]
+impl<C, K, F> Head<Keyed<K, C::Out>> for ExchangeHead<C, K, F>
+where
+    C: Chain,
+    K: Hash + Send + 'static,
+    F: Fn(&C::Out) -> K + Send + Sync + 'static,
+{
+    async fn launch(
+        &self,
+        launch: &mut Launch,
+        stages: Vec<Box<dyn BatchStage<Keyed<K, C::Out>>>>,
+    ) -> Result<(), JobError> {
+        let mut senders: Vec<Vec<_>> = launch.subtasks().map(|_| Vec::new()).collect();
+        for (subtask, stage) in launch.subtasks().zip(stages) {
+            let mut receivers = Vec::new();
+            for senders in &mut senders {
+                let (sender, receiver) = mpsc::channel(CHANNEL);
+                senders.push(sender);
+                receivers.push(receiver);
+            }
+            let seat = launch.seat(subtask);
+            launch.task(Inputs::new(receivers).run(seat, stage));
+        }
+        let mut before: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        for (subtask, senders) in launch.subtasks().zip(senders) {
+            let mut site = launch.site(subtask);
+            let exchange = Exchange::new(Arc::clone(&self.key), site.sharding(), senders);
+            before.push(Box::new(
+                self.chain.stage(&mut site, exchange).map_err(reason)?,
+            ));
+        }
+        self.before.launch(launch, before).await
+    }
+}
+
+/// A path through the pipeline, from its head to its end.
+pub(crate) struct WholeFlow<C: Chain, E> {
+    pub(crate) head: Box<dyn Head<C::In>>,
+    pub(crate) chain: C,
+    pub(crate) end: E,
+}
+
+#[async_trait]
+impl<C: Chain, E: Tail<C::Out>> Flow for WholeFlow<C, E> {
+    async fn launch(&self, launch: &mut Launch) -> Result<(), JobError> {
+        let mut stages: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        for subtask in launch.subtasks() {
+            let mut site = launch.site(subtask);
+            let end = self.end.stage(&mut site).map_err(reason)?;
+            stages.push(Box::new(self.chain.stage(&mut site, end).map_err(reason)?));
+        }
+        self.head.launch(launch, stages).await
+    }
+}
+
+fn reason(failure: Failure) -> JobError {
+    match failure {
+        Failure::Error(error) => *error,
+        Failure::Cancelled => JobError::RolledBack("cancelled at the start".to_owned()),
+    }
+}

@@ -1,0 +1,497 @@
+//! The builder that users see.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::event_time::TimestampAssigner;
+use super::heads::{ExchangeHead, SourceHead, WholeFlow};
+use super::operators::{Filter, FlatMap, Map};
+use super::record::{Keyed, Record};
+use super::stage::{Chain, Discard, Operator, Stage, Start, Tail, Then};
+use crate::checkpoint::CheckpointStore;
+use crate::identity::{IdentityError, JobId, OperatorId, SinkId, SourceId};
+use crate::runtime::{ErasedSink, ErasedSource, Failure, Flow, Head, Job, Plan, SinkTail, Site};
+use crate::sink::TwoPhaseCommitSinkFunction;
+use crate::source::Source;
+use crate::window::{Aggregate, LateRecord, WindowChain, Windows};
+
+/// A pipeline under construction: from sources through operators to sinks.
+///
+/// ```
+/// use std::time::Duration;
+/// use cofferdam::memory::{MemorySink, MemorySource};
+/// use cofferdam::{EventTime, MemoryCheckpointStore, Pipeline, Timestamp, Windows, sum};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // (minute, shop, amount)
+/// let sales = MemorySource::new([vec![(0, "a", 5), (3, "b", 7), (4, "a", 1), (12, "b", 2)]]);
+/// let totals = MemorySink::new();
+///
+/// let report = Pipeline::new("sales")
+///     .source("sales", sales, EventTime::of(|sale: &(i64, &str, i64)| Timestamp::from_millis(sale.0 * 60_000)))
+///     .filter(|sale| sale.2 > 1)
+///     .key_by(|sale| sale.1.to_owned())
+///     .window(Windows::tumbling(Duration::from_secs(600)))
+///     .aggregate("ten-minutes", sum(|sale: &(i64, &str, i64)| sale.2))
+///     .map(|result| (result.start.as_millis() / 60_000, result.key, result.value))
+///     .sink("totals", totals.clone())
+///     .job(MemoryCheckpointStore::new())
+///     .run()
+///     .await?;
+///
+/// let mut visible = totals.visible();
+/// visible.sort();
+/// assert_eq!(visible, [(0, "a".to_owned(), 5), (0, "b".to_owned(), 7), (10, "b".to_owned(), 2)]);
+/// assert_eq!(report.progress.count("sales", "records"), 4);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Names of sources, window operators and sinks are the keys under which positions, state and transactions stand in a
+/// checkpoint: keep them when the pipeline changes.
+pub struct Pipeline {
+    job: String,
+    sources: BTreeMap<SourceId, Arc<dyn ErasedSource>>,
+    operators: Vec<OperatorId>,
+    sinks: BTreeMap<SinkId, Arc<dyn ErasedSink>>,
+    flows: Vec<Box<dyn Flow>>,
+    /// What is wrong: said when the job is run, so that building needs no error handling at each step.
+    problems: Vec<String>,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// An empty pipeline of a job. The job's name identifies it over all its runs.
+    pub fn new(job: impl Into<String>) -> Self {
+        Self {
+            job: job.into(),
+            sources: BTreeMap::new(),
+            operators: Vec::new(),
+            sinks: BTreeMap::new(),
+            flows: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Reads a source. A pipeline may have several, each with its own way to a sink.
+    pub fn source<S: Source, A: TimestampAssigner<S::Record>>(
+        mut self,
+        name: &str,
+        source: S,
+        event_time: A,
+    ) -> Stream<Start<S::Record>> {
+        let source = Arc::new(source);
+        let id = self.checked(SourceId::new(name), "source");
+        let erased: Arc<dyn ErasedSource> = Arc::new(Arc::clone(&source));
+        if self.sources.insert(id.clone(), erased).is_some() {
+            self.problems
+                .push(format!("there are two sources named {id}"));
+        }
+        Stream {
+            pipeline: self,
+            head: Box::new(SourceHead {
+                id,
+                source,
+                assigner: event_time,
+            }),
+            chain: Start::new(),
+            has_event_time: A::HAS_EVENT_TIME,
+        }
+    }
+
+    /// Makes it a job that keeps its checkpoints in `store`.
+    pub fn job(self, store: impl CheckpointStore) -> Job {
+        let store: Arc<dyn CheckpointStore> = Arc::new(store);
+        Job::new(self.plan(), store)
+    }
+
+    fn plan(mut self) -> Result<Plan, String> {
+        let job = JobId::new(&*self.job).map_err(|error| error.to_string())?;
+        if self.flows.is_empty() {
+            self.problems.push("the pipeline has no sink".to_owned());
+        }
+        if !self.problems.is_empty() {
+            return Err(self.problems.join("; "));
+        }
+        let Self {
+            sources,
+            operators,
+            sinks,
+            flows,
+            ..
+        } = self;
+        Ok(Plan {
+            job,
+            sources,
+            operators,
+            sinks,
+            flows,
+        })
+    }
+
+    /// Notes a name that can't be used, and goes on with a stand-in: the job won't run.
+    fn checked<N: TryFrom<String, Error = IdentityError>>(
+        &mut self,
+        name: Result<N, IdentityError>,
+        stand_in: &'static str,
+    ) -> N {
+        name.unwrap_or_else(|error| {
+            self.problems.push(error.to_string());
+            N::try_from(stand_in.to_owned())
+                .unwrap_or_else(|_| unreachable!("{stand_in} is a name"))
+        })
+    }
+
+    fn add_sink<S: TwoPhaseCommitSinkFunction>(&mut self, name: &str, sink: S) -> SinkTail<S> {
+        let sink = Arc::new(sink);
+        let id = self.checked(SinkId::new(name), "sink");
+        if self
+            .sinks
+            .insert(id.clone(), Arc::new(Arc::clone(&sink)))
+            .is_some()
+        {
+            self.problems
+                .push(format!("there are two sinks named {id}"));
+        }
+        SinkTail { id, sink }
+    }
+}
+
+/// Records on their way from a source or a window.
+pub struct Stream<C: Chain> {
+    pipeline: Pipeline,
+    head: Box<dyn Head<C::In>>,
+    chain: C,
+    has_event_time: bool,
+}
+
+impl<C: Chain> fmt::Debug for Stream<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("pipeline", &self.pipeline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Chain> Stream<C> {
+    /// Makes one record out of each.
+    pub fn map<U, F>(self, f: F) -> Stream<Then<C, Map<F>>>
+    where
+        U: Send + 'static,
+        F: Fn(C::Out) -> U + Clone + Send + Sync + 'static,
+    {
+        self.then(Map(f))
+    }
+
+    /// Keeps the records that are wanted.
+    pub fn filter<F>(self, wanted: F) -> Stream<Then<C, Filter<F>>>
+    where
+        F: Fn(&C::Out) -> bool + Clone + Send + Sync + 'static,
+    {
+        self.then(Filter(wanted))
+    }
+
+    /// Makes any number of records out of each.
+    pub fn flat_map<I, F>(self, f: F) -> Stream<Then<C, FlatMap<F>>>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        F: Fn(C::Out) -> I + Clone + Send + Sync + 'static,
+    {
+        self.then(FlatMap(f))
+    }
+
+    fn then<O: Operator<C::Out>>(self, operator: O) -> Stream<Then<C, O>> {
+        let Self {
+            pipeline,
+            head,
+            chain,
+            has_event_time,
+        } = self;
+        Stream {
+            pipeline,
+            head,
+            chain: Then { chain, operator },
+            has_event_time,
+        }
+    }
+
+    /// Brings all records of a key together in one subtask.
+    ///
+    /// The key's `Hash` and `Eq` have to be the same in every run; so does what `key` gives for a record.
+    pub fn key_by<K, F>(self, key: F) -> KeyedStream<K, C::Out>
+    where
+        K: Hash + Send + 'static,
+        F: Fn(&C::Out) -> K + Send + Sync + 'static,
+    {
+        let Self {
+            pipeline,
+            head,
+            chain,
+            has_event_time,
+        } = self;
+        let head = ExchangeHead {
+            before: head,
+            chain,
+            key: Arc::new(key),
+            keys: PhantomData,
+        };
+        KeyedStream {
+            pipeline,
+            head: Box::new(head),
+            has_event_time,
+        }
+    }
+
+    /// Writes all records into a sink.
+    pub fn sink<S: TwoPhaseCommitSinkFunction<Input = C::Out>>(
+        mut self,
+        name: &str,
+        sink: S,
+    ) -> Pipeline {
+        let end = self.pipeline.add_sink(name, sink);
+        self.end(end)
+    }
+
+    /// Lets all records vanish: to measure or to test what comes before.
+    pub fn discard(self) -> Pipeline {
+        self.end(Discard)
+    }
+
+    fn end<E: Tail<C::Out>>(self, end: E) -> Pipeline {
+        let Self {
+            mut pipeline,
+            head,
+            chain,
+            ..
+        } = self;
+        pipeline
+            .flows
+            .push(Box::new(WholeFlow { head, chain, end }));
+        pipeline
+    }
+}
+
+/// Records divided by key.
+pub struct KeyedStream<K, T> {
+    pipeline: Pipeline,
+    head: Box<dyn Head<Keyed<K, T>>>,
+    has_event_time: bool,
+}
+
+impl<K, T> fmt::Debug for KeyedStream<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedStream")
+            .field("pipeline", &self.pipeline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, T> KeyedStream<K, T> {
+    /// Cuts event time into windows.
+    pub fn window(self, windows: Windows) -> WindowedStream<K, T, Discard> {
+        WindowedStream {
+            keyed: self,
+            windows,
+            lateness: Duration::ZERO,
+            late: Discard,
+        }
+    }
+}
+
+/// Records divided by key and window, ready to be aggregated.
+pub struct WindowedStream<K, T, L> {
+    keyed: KeyedStream<K, T>,
+    windows: Windows,
+    lateness: Duration,
+    late: L,
+}
+
+impl<K, T, L> fmt::Debug for WindowedStream<K, T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WindowedStream")
+            .field("windows", &self.windows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, T> WindowedStream<K, T, Discard> {
+    /// Writes records that come after all their windows have closed into a sink of their own. Without this they are only
+    /// counted, as `late`.
+    pub fn late_records<S, F>(
+        mut self,
+        name: &str,
+        map: F,
+        sink: S,
+    ) -> WindowedStream<K, T, LateSink<S, F>>
+    where
+        S: TwoPhaseCommitSinkFunction,
+        F: Fn(LateRecord<K, T>) -> S::Input + Clone + Send + Sync + 'static,
+    {
+        let sink = self.keyed.pipeline.add_sink(name, sink);
+        let Self {
+            keyed,
+            windows,
+            lateness,
+            ..
+        } = self;
+        WindowedStream {
+            keyed,
+            windows,
+            lateness,
+            late: LateSink { map, sink },
+        }
+    }
+}
+
+impl<K, T, L> WindowedStream<K, T, L>
+where
+    K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + 'static,
+    T: Send + 'static,
+    L: Tail<Keyed<K, T>>,
+{
+    /// How long after its end, in event time, a window still takes records in; its result waits for as long.
+    #[must_use]
+    pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
+        self.lateness = lateness;
+        self
+    }
+
+    /// Computes a result for each window and key. State is kept under `name`.
+    pub fn aggregate<A: Aggregate<T>>(
+        self,
+        name: &str,
+        aggregate: A,
+    ) -> Stream<WindowChain<K, T, A, L>> {
+        let Self {
+            keyed,
+            windows,
+            lateness,
+            late,
+        } = self;
+        let KeyedStream {
+            mut pipeline,
+            head,
+            has_event_time,
+        } = keyed;
+        let operator = pipeline.checked(OperatorId::new(name), "operator");
+        if let Some(problem) = windows.problem() {
+            pipeline.problems.push(format!("{operator}: {problem}"));
+        }
+        if !has_event_time {
+            pipeline
+                .problems
+                .push(format!("{operator}: windows need a source with event time"));
+        }
+        if pipeline.operators.contains(&operator) {
+            pipeline
+                .problems
+                .push(format!("there are two operators named {operator}"));
+        }
+        pipeline.operators.push(operator.clone());
+        let records = PhantomData;
+        let chain = WindowChain {
+            operator,
+            windows,
+            lateness,
+            aggregate,
+            late,
+            records,
+        };
+        Stream {
+            pipeline,
+            head,
+            chain,
+            has_event_time,
+        }
+    }
+}
+
+/// A sink for late records.
+pub struct LateSink<S, F> {
+    map: F,
+    sink: SinkTail<S>,
+}
+
+impl<S, F: Clone> Clone for LateSink<S, F> {
+    fn clone(&self) -> Self {
+        Self {
+            map: self.map.clone(),
+            sink: self.sink.clone(),
+        }
+    }
+}
+
+impl<S, F> fmt::Debug for LateSink<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LateSink")
+            .field("sink", &self.sink)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, T, S, F> Tail<Keyed<K, T>> for LateSink<S, F>
+where
+    K: Send + 'static,
+    T: Send + 'static,
+    S: TwoPhaseCommitSinkFunction,
+    F: Fn(LateRecord<K, T>) -> S::Input + Clone + Send + Sync + 'static,
+{
+    type Stage = <Then<Start<Keyed<K, T>>, ToLateRecord<F>> as Chain>::Stage<
+        <SinkTail<S> as Tail<S::Input>>::Stage,
+    >;
+
+    fn stage(&self, site: &mut Site<'_>) -> Result<Self::Stage, Failure> {
+        let sink = self.sink.stage(site)?;
+        let operator = ToLateRecord(self.map.clone());
+        Then {
+            chain: Start::new(),
+            operator,
+        }
+        .stage(site, sink)
+    }
+}
+
+/// Makes a late record into what its sink takes.
+#[derive(Clone)]
+pub struct ToLateRecord<F>(F);
+
+impl<F> fmt::Debug for ToLateRecord<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToLateRecord")
+    }
+}
+
+impl<K, T, U, F> Operator<Keyed<K, T>> for ToLateRecord<F>
+where
+    U: Send + 'static,
+    F: Fn(LateRecord<K, T>) -> U + Clone + Send + Sync + 'static,
+{
+    type Out = U;
+
+    fn process<N: Stage<U>>(&self, record: Record<Keyed<K, T>>, next: &mut N) {
+        let timestamp = record.timestamp;
+        next.push(record.with(|Keyed { key, value, .. }| {
+            (self.0)(LateRecord {
+                key,
+                value,
+                timestamp,
+            })
+        }));
+    }
+}

@@ -1,0 +1,433 @@
+//! One run of a job: drives the [`Coordinator`] from recovery to the last commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tracing::{info, warn};
+
+use super::counts::Counters;
+use super::failure::{Failure, JobError};
+use super::job::{JobEnd, Progress, Settings, Stop};
+use super::log_keeper::{LogRequest, keep_log};
+use super::plan::Plan;
+use super::recovery::{Recovered, Recovery, restore};
+use super::site::Launch;
+use super::subtask::Snapshot;
+use crate::checkpoint::{CheckpointStore, Manifest};
+use crate::error::chain;
+use crate::identity::{CheckpointId, Epoch};
+use crate::protocol::{
+    Barrier, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, Decision,
+};
+use crate::shard::Sharding;
+
+/// What subtasks, committers and the log keeper tell.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// For the coordinator.
+    Protocol(CoordinatorEvent<Snapshot>),
+    /// A source subtask has no more input.
+    Exhausted,
+}
+
+/// How many events may wait for the driver.
+const EVENTS: usize = 256;
+/// How many requests may wait for the log keeper: a decision, and retired checkpoints.
+const LOG_REQUESTS: usize = 1024;
+/// How long tasks of a run that is given up have to come to an end, before they are dropped.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What stays the same over all runs of a job in this process.
+pub(super) struct Attempt<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) settings: &'a Settings,
+    pub(super) store: &'a Arc<dyn CheckpointStore>,
+    pub(super) counters: &'a Counters,
+    pub(super) progress: &'a watch::Sender<Progress>,
+    pub(super) stop: watch::Receiver<Stop>,
+}
+
+/// A run that has begun.
+struct Run<'a> {
+    attempt: &'a Attempt<'a>,
+    epoch: Epoch,
+    coordinator: Coordinator<Snapshot>,
+    tasks: JoinSet<Result<(), Failure>>,
+    events: mpsc::Receiver<Event>,
+    barriers: Vec<mpsc::Sender<Barrier>>,
+    log: mpsc::Sender<LogRequest>,
+    decisions: watch::Sender<Option<Decision>>,
+    /// Totals at the checkpoint that the run began from.
+    counts: BTreeMap<String, u64>,
+    /// When the checkpoint under way is too late, and whether all input had ended when it began.
+    under_way: Option<(CheckpointId, Instant)>,
+    complete: bool,
+    /// Source subtasks that still read.
+    reading: usize,
+    /// What is being decided, for the sources.
+    manifest: Option<Arc<Manifest>>,
+}
+
+/// What ends a run.
+enum End {
+    Finished,
+    Fenced(Epoch),
+    RolledBack(String),
+    Left,
+}
+
+impl Attempt<'_> {
+    /// Runs the job once: recovers, works, and ends with everything committed, or with the reason why not.
+    pub(super) async fn run(&self) -> Result<JobEnd, JobError> {
+        let recovery = Recovery {
+            job: &self.plan.job,
+            store: self.store,
+            sinks: &self.plan.sinks,
+            accepted: &self.settings.accepted_losses,
+        };
+        let mut stop = self.stop.clone();
+        let recovered = tokio::select! {
+            biased;
+            () = left(&mut stop) => return Ok(JobEnd::Left),
+            recovered = recovery.run(|newest| self.plan.check(newest, self.settings)) => recovered?,
+        };
+        let epoch = recovered.log.epoch();
+        let counts = recovered
+            .newest
+            .as_ref()
+            .map(|newest| newest.counts.clone());
+        self.counters.reset(&counts.unwrap_or_default());
+        let checkpoint = recovered.newest.as_ref().map(|newest| newest.checkpoint);
+        info!(job = %self.plan.job, %epoch, checkpoint = checkpoint.map(|id| id.0), "recovered");
+        self.progress
+            .send_modify(|progress| progress.begun(epoch, checkpoint));
+        if recovered
+            .newest
+            .as_ref()
+            .is_some_and(|newest| newest.complete)
+        {
+            return Ok(JobEnd::AlreadyComplete);
+        }
+        self.launch(recovered).await?.drive(stop).await
+    }
+
+    async fn launch(&self, recovered: Recovered) -> Result<Run<'_>, JobError> {
+        let Recovered { log, newest, kept } = recovered;
+        let (events_in, events) = mpsc::channel(EVENTS);
+        let (decisions, decisions_out) = watch::channel(None);
+        let state = match &newest {
+            Some(newest) => restore(&**self.store, newest).await?,
+            None => BTreeMap::new(),
+        };
+        let mut launch = Launch {
+            job: self.plan.job.clone(),
+            epoch: log.epoch(),
+            first: kept.iter().max().copied().unwrap_or_default().next(),
+            parallelism: self.settings.parallelism,
+            sharding: Sharding::new(self.settings.shards, self.settings.parallelism),
+            store: Arc::clone(self.store),
+            state,
+            splits: newest
+                .as_ref()
+                .map(|newest| newest.splits.clone())
+                .unwrap_or_default(),
+            counters: self.counters.clone(),
+            events: events_in.clone(),
+            decisions: decisions_out,
+            tasks: Vec::new(),
+            barriers: Vec::new(),
+            participants: 0,
+            committers: BTreeSet::new(),
+        };
+        for flow in &self.plan.flows {
+            flow.launch(&mut launch).await?;
+        }
+        let limit = self
+            .plan
+            .max_prepared()
+            .unwrap_or(self.settings.max_unconfirmed);
+        let coordinator = CoordinatorSettings {
+            participants: launch.participants,
+            committers: launch.committers,
+            tolerable_failures: self.settings.tolerable_failures,
+            max_unconfirmed: limit.min(self.settings.max_unconfirmed),
+            subsumes: self.plan.max_prepared().is_none_or(|prepared| prepared > 1),
+            retained: self.settings.retained_checkpoints,
+        };
+        let (log_requests, requests) = mpsc::channel(LOG_REQUESTS);
+        let epoch = log.epoch();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keep_log(self.plan.job.clone(), log, requests, events_in));
+        for task in launch.tasks {
+            tasks.spawn(task);
+        }
+        Ok(Run {
+            attempt: self,
+            epoch,
+            coordinator: Coordinator::new(coordinator, &kept),
+            tasks,
+            events,
+            reading: launch.barriers.len(),
+            barriers: launch.barriers,
+            log: log_requests,
+            decisions,
+            counts: newest.map(|newest| newest.counts).unwrap_or_default(),
+            under_way: None,
+            complete: false,
+            manifest: None,
+        })
+    }
+}
+
+/// What the driver waits for.
+enum Next {
+    Task(Result<Result<(), Failure>, tokio::task::JoinError>),
+    Event(Event),
+    Stop,
+    Trigger,
+    TimedOut(CheckpointId),
+}
+
+impl Run<'_> {
+    async fn drive(mut self, stop: watch::Receiver<Stop>) -> Result<JobEnd, JobError> {
+        let end = self.events_until_end(stop).await;
+        if matches!(end, Ok(End::Left)) {
+            self.tasks.shutdown().await;
+            return Ok(JobEnd::Left);
+        }
+        let failed = self.tear_down().await;
+        match end? {
+            End::Finished => match failed {
+                Some(error) => Err(error),
+                None if self.complete => Ok(JobEnd::Completed),
+                None => Ok(JobEnd::Stopped),
+            },
+            End::Left => Ok(JobEnd::Left),
+            End::Fenced(by) => {
+                let job = self.attempt.plan.job.clone();
+                Err(JobError::Fenced {
+                    job,
+                    epoch: self.epoch,
+                    by,
+                })
+            }
+            // The task that failed knows better than the vote that it cast.
+            End::RolledBack(reason) => Err(failed.unwrap_or(JobError::RolledBack(reason))),
+        }
+    }
+
+    async fn events_until_end(&mut self, mut stop: watch::Receiver<Stop>) -> Result<End, JobError> {
+        let every = self.attempt.settings.checkpoint_interval;
+        let mut ticks = interval_at(Instant::now() + every, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut stopping, mut asked) = (false, stop.clone());
+        loop {
+            let next = tokio::select! {
+                biased;
+                Some(task) = self.tasks.join_next() => Next::Task(task),
+                () = left(&mut stop) => return Ok(End::Left),
+                () = asked_to_stop(&mut asked), if !stopping => Next::Stop,
+                Some(event) = self.events.recv() => Next::Event(event),
+                checkpoint = too_late(self.under_way) => Next::TimedOut(checkpoint),
+                _ = ticks.tick() => Next::Trigger,
+            };
+            let event = match next {
+                Next::Task(Ok(Ok(()) | Err(Failure::Cancelled))) => continue,
+                Next::Task(Ok(Err(Failure::Error(error)))) => return Err(*error),
+                Next::Task(Err(error)) => return Err(panicked(error)),
+                Next::Event(Event::Exhausted) => {
+                    self.reading = self.reading.saturating_sub(1);
+                    if self.reading > 0 {
+                        continue;
+                    }
+                    CoordinatorEvent::Stop
+                }
+                Next::Event(Event::Protocol(event)) => event,
+                Next::Stop => {
+                    stopping = true;
+                    CoordinatorEvent::Stop
+                }
+                Next::Trigger => CoordinatorEvent::Trigger,
+                Next::TimedOut(checkpoint) => {
+                    self.under_way = None;
+                    warn!(job = %self.attempt.plan.job, %checkpoint, "votes are late: dropped");
+                    CoordinatorEvent::TimedOut(checkpoint)
+                }
+            };
+            for action in self.coordinator.on(event) {
+                if let Some(end) = self.act(action)? {
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: CoordinatorAction<Snapshot>) -> Result<Option<End>, JobError> {
+        match action {
+            CoordinatorAction::Inject(barrier) => self.inject(barrier)?,
+            CoordinatorAction::Decide { barrier, snapshots } => {
+                self.under_way = None;
+                let manifest = Arc::new(self.manifest_of(barrier, snapshots));
+                self.manifest = Some(Arc::clone(&manifest));
+                self.request(LogRequest::Decide(manifest))?;
+            }
+            CoordinatorAction::Notify(decision) => {
+                self.decisions.send_replace(Some(decision));
+                if let Decision::Commit(checkpoint) = decision {
+                    self.decided(checkpoint);
+                }
+            }
+            CoordinatorAction::Retire(checkpoint) => {
+                self.request(LogRequest::Retire(checkpoint))?;
+            }
+            CoordinatorAction::RollBack(reason) => return Ok(Some(End::RolledBack(reason))),
+            CoordinatorAction::StopFenced(by) => return Ok(Some(End::Fenced(by))),
+            CoordinatorAction::Finish => return Ok(Some(End::Finished)),
+        }
+        Ok(None)
+    }
+
+    fn inject(&mut self, barrier: Barrier) -> Result<(), JobError> {
+        let (job, epoch) = (&self.attempt.plan.job, self.epoch);
+        tracing::debug!(%job, %epoch, checkpoint = %barrier.checkpoint, "barrier");
+        let deadline = Instant::now() + self.attempt.settings.checkpoint_timeout;
+        self.under_way = Some((barrier.checkpoint, deadline));
+        self.complete = self.reading == 0;
+        for source in &self.barriers {
+            match source.try_send(barrier) {
+                // A source that is gone has failed, and says so itself.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    let reason = "a source has not taken barriers for long".to_owned();
+                    return Err(JobError::RolledBack(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn manifest_of(&self, barrier: Barrier, snapshots: Vec<Snapshot>) -> Manifest {
+        let settings = self.attempt.settings;
+        let mut manifest = Manifest {
+            checkpoint: barrier.checkpoint,
+            parallelism: settings.parallelism,
+            shards: settings.shards,
+            complete: barrier.last && self.complete,
+            splits: Vec::new(),
+            state: Vec::new(),
+            transactions: Vec::new(),
+            counts: self.counts.clone(),
+        };
+        for snapshot in snapshots {
+            manifest.splits.extend(snapshot.splits);
+            manifest.state.extend(snapshot.state);
+            manifest.transactions.extend(snapshot.transactions);
+            for (name, count) in snapshot.counts {
+                *manifest.counts.entry(name).or_default() += count;
+            }
+        }
+        manifest
+    }
+
+    fn decided(&mut self, checkpoint: CheckpointId) {
+        self.attempt
+            .progress
+            .send_modify(|progress| progress.decided(checkpoint));
+        let Some(manifest) = self.manifest.take() else {
+            return;
+        };
+        let (job, epoch) = (&self.attempt.plan.job, self.epoch);
+        let in_doubt = manifest.transactions.len();
+        info!(%job, %epoch, %checkpoint, in_doubt, "decided");
+        for (id, source) in &self.attempt.plan.sources {
+            let (id, source, manifest) = (id.clone(), Arc::clone(source), Arc::clone(&manifest));
+            self.tasks.spawn(async move {
+                let notified = source.notify(&id, &manifest).await;
+                notified.map_err(|cause| {
+                    JobError::Source {
+                        source_id: id,
+                        cause,
+                    }
+                    .into()
+                })
+            });
+        }
+    }
+
+    fn request(&self, request: LogRequest) -> Result<(), JobError> {
+        self.log.try_send(request).map_err(|_| {
+            JobError::RolledBack("the checkpoint log does not take requests".to_owned())
+        })
+    }
+
+    /// Ends all tasks: they come to their end by themselves once nobody talks to them. Returns the first failure.
+    async fn tear_down(&mut self) -> Option<JobError> {
+        // Committers end when decisions do, sources when barriers do, everything behind a source with it.
+        (self.decisions, _) = watch::channel(None);
+        (self.log, _) = mpsc::channel(1);
+        self.barriers.clear();
+        self.events.close();
+        let deadline = Instant::now() + GRACE;
+        let mut first = None;
+        loop {
+            // Events are drained: a task that waits to tell one must not wait for ever.
+            tokio::select! {
+                biased;
+                task = self.tasks.join_next() => match task {
+                    None => return first,
+                    Some(Ok(Err(Failure::Error(error)))) => {
+                        warn!(job = %self.attempt.plan.job, error = chain(&*error), "a subtask failed");
+                        first.get_or_insert(*error);
+                    }
+                    Some(Err(error)) if error.is_panic() => {
+                        first.get_or_insert_with(|| panicked(error));
+                    }
+                    Some(Ok(Ok(()) | Err(Failure::Cancelled)) | Err(_)) => {}
+                },
+                () = sleep_until(deadline) => {
+                    warn!(job = %self.attempt.plan.job, "subtasks did not end in time: dropped");
+                    self.tasks.shutdown().await;
+                    return first;
+                }
+            }
+        }
+    }
+}
+
+fn panicked(error: tokio::task::JoinError) -> JobError {
+    let text = error.to_string();
+    let message = error.try_into_panic().ok().and_then(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+    });
+    JobError::Panicked(message.unwrap_or(text))
+}
+
+async fn left(stop: &mut watch::Receiver<Stop>) {
+    wait_for(stop, |stop| stop == Stop::Now).await;
+}
+
+async fn asked_to_stop(stop: &mut watch::Receiver<Stop>) {
+    wait_for(stop, |stop| stop != Stop::No).await;
+}
+
+async fn wait_for(stop: &mut watch::Receiver<Stop>, wanted: impl Fn(Stop) -> bool) {
+    // Without a sender left, no one can ask any more.
+    if stop.wait_for(|stop| wanted(*stop)).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn too_late(under_way: Option<(CheckpointId, Instant)>) -> CheckpointId {
+    match under_way {
+        Some((checkpoint, deadline)) => {
+            sleep_until(deadline).await;
+            checkpoint
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,120 @@
+//! The inputs of a subtask behind an exchange: one channel from each subtask before it.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use tokio::sync::mpsc;
+
+use super::failure::{Failure, JobError};
+use super::subtask::{Seat, Subtask};
+use crate::pipeline::{BatchStage, Element, Signal};
+use crate::protocol::Alignment;
+use crate::time::Timestamp;
+
+/// Merges channels, holding back those whose barrier has come.
+pub(crate) struct Inputs<T> {
+    channels: Vec<mpsc::Receiver<Element<T>>>,
+    /// Of each input; `None` while it is idle.
+    watermarks: Vec<Option<Timestamp>>,
+    merged: Timestamp,
+    alignment: Alignment,
+    /// Where to look first: so that no input waits for ever behind a busy one.
+    first: usize,
+}
+
+impl<T: Send + 'static> Inputs<T> {
+    pub(crate) fn new(channels: Vec<mpsc::Receiver<Element<T>>>) -> Self {
+        Self {
+            watermarks: vec![Some(Timestamp::MIN); channels.len()],
+            merged: Timestamp::MIN,
+            alignment: Alignment::new(channels.len()),
+            channels,
+            first: 0,
+        }
+    }
+
+    /// The next element of any input that is not held back, with the input's index; `None` if an input has ended, which
+    /// in a run that goes well none does before the last barrier.
+    async fn next(&mut self) -> Option<(usize, Element<T>)> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Element<T>)>> {
+        let count = self.channels.len();
+        for offset in 0..count {
+            let input = (self.first + offset) % count;
+            if self.alignment.is_held(input) {
+                continue;
+            }
+            if let Poll::Ready(element) = self.channels[input].poll_recv(context) {
+                self.first = (input + 1) % count;
+                return Poll::Ready(element.map(|element| (input, element)));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Takes in what an input says of event time; returns what is new about all of them together.
+    fn event_time(&mut self, input: usize, watermark: Option<Timestamp>) -> Option<Signal> {
+        self.watermarks[input] = watermark;
+        let Some(least) = self.watermarks.iter().flatten().min().copied() else {
+            return Some(Signal::Idle);
+        };
+        // After a time of idleness it may be behind what was handed on, which stands.
+        (least > self.merged).then(|| {
+            self.merged = least;
+            Signal::Watermark(least)
+        })
+    }
+
+    /// Runs a subtask on these inputs, up to the last barrier.
+    pub(crate) async fn run(
+        mut self,
+        seat: Seat,
+        stage: Box<dyn BatchStage<T>>,
+    ) -> Result<(), Failure> {
+        let mut subtask = Subtask::new(seat, stage);
+        let result = self.feed(&mut subtask).await;
+        if result.is_err() {
+            subtask.cancel().await;
+        }
+        result
+    }
+
+    async fn feed(&mut self, subtask: &mut Subtask<T>) -> Result<(), Failure> {
+        loop {
+            let element = tokio::select! {
+                biased;
+                failure = subtask.vote_failed() => return Err(failure),
+                element = self.next() => element,
+            };
+            match element.ok_or(Failure::Cancelled)? {
+                (_, Element::Batch(mut records)) => {
+                    subtask.batch(&mut records, Signal::BatchEnd).await?;
+                }
+                (input, Element::Watermark(watermark)) => {
+                    if let Some(signal) = self.event_time(input, Some(watermark)) {
+                        subtask.batch(&mut Vec::new(), signal).await?;
+                    }
+                }
+                (input, Element::Idle) => {
+                    if let Some(signal) = self.event_time(input, None) {
+                        subtask.batch(&mut Vec::new(), signal).await?;
+                    }
+                }
+                (input, Element::Barrier(barrier)) => {
+                    let aligned = self.alignment.barrier(input, barrier);
+                    // A fault of this library, not of the input: recover from the newest checkpoint.
+                    let aligned =
+                        aligned.map_err(|error| JobError::RolledBack(error.to_string()))?;
+                    if let Some(barrier) = aligned {
+                        subtask.barrier(barrier, Vec::new(), |_| {}).await?;
+                        if barrier.last {
+                            return subtask.votes_cast().await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

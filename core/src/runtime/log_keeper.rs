@@ -1,0 +1,61 @@
+//! Writes decisions and deletes retired checkpoints, so that the coordinator never waits for the store.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tracing::{Instrument, info_span};
+
+use super::attempt::Event;
+use super::failure::{Failure, JobError};
+use super::patience::ask_store;
+use crate::checkpoint::{CheckpointLog, Decide, Manifest};
+use crate::error::chain;
+use crate::identity::{CheckpointId, JobId};
+use crate::protocol::CoordinatorEvent;
+
+/// What the keeper is asked to do.
+#[derive(Debug)]
+pub(super) enum LogRequest {
+    Decide(Arc<Manifest>),
+    Retire(CheckpointId),
+}
+
+/// Keeps the log of a run until there are no more requests.
+pub(super) async fn keep_log(
+    job: JobId,
+    mut log: CheckpointLog,
+    mut requests: mpsc::Receiver<LogRequest>,
+    events: mpsc::Sender<Event>,
+) -> Result<(), Failure> {
+    let epoch = log.epoch();
+    while let Some(request) = requests.recv().await {
+        let event = match request {
+            LogRequest::Retire(checkpoint) => {
+                let span = info_span!("retire", %job, %epoch, %checkpoint);
+                let retired = ask_store!(log.retire(checkpoint)).instrument(span);
+                retired.await.map_err(JobError::Checkpoint)?;
+                continue;
+            }
+            LogRequest::Decide(manifest) => {
+                let checkpoint = manifest.checkpoint;
+                let span = info_span!("decide", %job, %epoch, %checkpoint);
+                let decided = ask_store!(log.decide(&manifest)).instrument(span);
+                match decided.await {
+                    Ok(Decide::Decided) => CoordinatorEvent::Decided(checkpoint),
+                    Ok(Decide::Fenced { by }) => CoordinatorEvent::Fenced(by),
+                    // Unknown: whether it is decided is for recovery to read.
+                    Err(error) => {
+                        let event = CoordinatorEvent::Undecidable(checkpoint, chain(&error));
+                        // Whoever can't receive this any more has given up already.
+                        let _told = events.send(Event::Protocol(event)).await;
+                        return Err(JobError::Checkpoint(error).into());
+                    }
+                }
+            }
+        };
+        if events.send(Event::Protocol(event)).await.is_err() {
+            return Err(Failure::Cancelled);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Running pipelines: subtasks, commits, recovery, restarts.
+
+mod attempt;
+mod backoff;
+mod committer;
+mod counts;
+mod erased;
+mod failure;
+mod inputs;
+mod job;
+mod log_keeper;
+mod patience;
+mod plan;
+mod recovery;
+mod restart;
+mod sink_stage;
+mod site;
+mod source_subtask;
+mod splits;
+mod subtask;
+
+pub use counts::Count;
+pub use failure::{Failure, JobError};
+pub use job::{Job, JobEnd, JobHandle, JobReport, Progress};
+pub use plan::{Flow, Head};
+pub use restart::RestartStrategy;
+pub use sink_stage::SinkTail;
+pub use site::{Launch, Site};
+
+pub(crate) use erased::ErasedSink;
+pub(crate) use inputs::Inputs;
+pub(crate) use plan::{ErasedSource, Plan, position_of};
+pub(crate) use source_subtask::SourceSubtask;
+pub(crate) use splits::SplitClocks;

@@ -1,0 +1,139 @@
+//! What a job runs: the pipeline, with its types erased.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+
+use super::erased::ErasedSink;
+use super::failure::JobError;
+use super::job::Settings;
+use super::site::Launch;
+use crate::checkpoint::Manifest;
+use crate::error::SourceError;
+use crate::identity::{JobId, OperatorId, SinkId, SourceId};
+use crate::pipeline::BatchStage;
+use crate::source::{Source, SplitId};
+
+/// The part of a pipeline in front of a chain: what feeds it.
+#[async_trait]
+pub trait Head<T>: Send + Sync {
+    /// Adds to the run the subtasks that feed these chains, one each.
+    async fn launch(
+        &self,
+        launch: &mut Launch,
+        stages: Vec<Box<dyn BatchStage<T>>>,
+    ) -> Result<(), JobError>;
+}
+
+/// A path through the pipeline from a source to a sink.
+#[async_trait]
+pub trait Flow: Send + Sync {
+    /// Adds all its subtasks to the run.
+    async fn launch(&self, launch: &mut Launch) -> Result<(), JobError>;
+}
+
+/// A source, as far as decided checkpoints are told to it.
+#[async_trait]
+pub(crate) trait ErasedSource: Send + Sync {
+    async fn notify(&self, id: &SourceId, manifest: &Manifest) -> Result<(), SourceError>;
+}
+
+#[async_trait]
+impl<S: Source> ErasedSource for Arc<S> {
+    async fn notify(&self, id: &SourceId, manifest: &Manifest) -> Result<(), SourceError> {
+        let positions = manifest.splits.iter().filter(|split| split.source == *id);
+        let positions = positions
+            .filter_map(|split| Some((&split.split, split.position.as_ref()?)))
+            .map(|(split, position)| Ok((split.clone(), position_of::<S>(split, position)?)))
+            .collect::<Result<Vec<_>, SourceError>>()?;
+        S::notify(self, manifest.checkpoint, &positions).await
+    }
+}
+
+/// A position as its source wrote it.
+pub(crate) fn position_of<S: Source>(
+    split: &SplitId,
+    position: &serde_json::Value,
+) -> Result<S::Position, SourceError> {
+    S::Position::deserialize(position).map_err(|error| {
+        SourceError::configuration(format!(
+            "the stored position of split {split} can't be read"
+        ))
+        .hint("was the source exchanged for one of another kind?")
+        .caused_by(error)
+    })
+}
+
+/// A whole pipeline.
+pub(crate) struct Plan {
+    pub(crate) job: JobId,
+    pub(crate) sources: BTreeMap<SourceId, Arc<dyn ErasedSource>>,
+    pub(crate) operators: Vec<OperatorId>,
+    pub(crate) sinks: BTreeMap<SinkId, Arc<dyn ErasedSink>>,
+    pub(crate) flows: Vec<Box<dyn Flow>>,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Plan {
+    /// The least number of prepared transactions that a sink of this job can hold, if one is limited.
+    pub(super) fn max_prepared(&self) -> Option<usize> {
+        self.sinks
+            .values()
+            .filter_map(|sink| sink.capabilities().max_prepared)
+            .min()
+    }
+
+    /// Whether the newest checkpoint can be resumed by this pipeline: everything in it needs a place to go.
+    pub(super) fn check(&self, newest: &Manifest, settings: &Settings) -> Result<(), JobError> {
+        let checkpoint = newest.checkpoint;
+        let refuse = |reason: String| Err(JobError::OtherPipeline { checkpoint, reason });
+        if newest.shards != settings.shards {
+            let (stored, set) = (newest.shards, settings.shards);
+            return refuse(format!(
+                "it has {stored} shards, and this job is set to {set}: set it to {stored}, the number is fixed"
+            ));
+        }
+        for split in &newest.splits {
+            if !self.sources.contains_key(&split.source) {
+                return refuse(format!(
+                    "it has positions of source {}, which is gone",
+                    split.source
+                ));
+            }
+        }
+        for part in &newest.state {
+            if !self.operators.contains(&part.operator) {
+                return refuse(format!(
+                    "it has state of operator {}, which is gone",
+                    part.operator
+                ));
+            }
+        }
+        for transaction in &newest.transactions {
+            if transaction.id.job != self.job {
+                let job = &transaction.id.job;
+                return refuse(format!(
+                    "it names a transaction of job {job}: {}",
+                    transaction.id
+                ));
+            }
+            if !self.sinks.contains_key(&transaction.id.sink) {
+                let sink = &transaction.id.sink;
+                return refuse(format!(
+                    "it has a transaction of sink {sink}, which is gone"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

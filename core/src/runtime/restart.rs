@@ -1,0 +1,83 @@
+//! What happens after a run has failed.
+
+use std::time::Duration;
+
+use super::backoff::Backoff;
+
+/// Whether and when a job whose run has failed goes on from its newest checkpoint, in the same process.
+///
+/// Only failures that may pass are tried again; a malformed record, a missing right or a proven loss ends the job at
+/// once. A decided checkpoint starts the count of restarts anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RestartStrategy {
+    /// Never: the first failure ends the job.
+    Never,
+    /// After a fixed time, so many times in a row.
+    FixedDelay {
+        /// How many restarts in a row.
+        restarts: u32,
+        /// How long before each.
+        delay: Duration,
+    },
+    /// After a time that doubles from restart to restart.
+    ExponentialBackoff {
+        /// How many restarts in a row.
+        restarts: u32,
+        /// How long before the first.
+        first: Duration,
+        /// The longest time before a restart.
+        limit: Duration,
+    },
+}
+
+impl Default for RestartStrategy {
+    /// Ten restarts in a row, after half a second at first and half a minute at most.
+    fn default() -> Self {
+        Self::ExponentialBackoff {
+            restarts: 10,
+            first: Duration::from_millis(500),
+            limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Counts restarts in a row.
+#[derive(Debug)]
+pub(super) struct Restarts {
+    strategy: RestartStrategy,
+    pub(super) in_a_row: u32,
+    backoff: Backoff,
+}
+
+impl Restarts {
+    pub(super) fn new(strategy: RestartStrategy) -> Self {
+        let backoff = match strategy {
+            RestartStrategy::Never => Backoff::new(Duration::ZERO, Duration::ZERO),
+            RestartStrategy::FixedDelay { delay, .. } => Backoff::new(delay, delay),
+            RestartStrategy::ExponentialBackoff { first, limit, .. } => Backoff::new(first, limit),
+        };
+        Self {
+            strategy,
+            in_a_row: 0,
+            backoff,
+        }
+    }
+
+    /// How long to wait before the next restart; `None` if there is to be none.
+    pub(super) fn next(&mut self) -> Option<Duration> {
+        let allowed = match self.strategy {
+            RestartStrategy::Never => 0,
+            RestartStrategy::FixedDelay { restarts, .. }
+            | RestartStrategy::ExponentialBackoff { restarts, .. } => restarts,
+        };
+        (self.in_a_row < allowed).then(|| {
+            self.in_a_row += 1;
+            self.backoff.next()
+        })
+    }
+
+    /// A run has got somewhere.
+    pub(super) fn progressed(&mut self) {
+        *self = Self::new(self.strategy.clone());
+    }
+}
