@@ -6,7 +6,7 @@ use crate::format::Format;
 
 /// The name of a transaction's file: `<job>.<sink>.<epoch>.<subtask>.<checkpoint>.<extension>`.
 ///
-/// No part can hold a `.`, so no two transactions share a name. The longest name has 155 bytes.
+/// No part can hold a `.`, so no two transactions share a name. The longest name has 156 bytes.
 pub(super) fn file_name(id: &TransactionId, format: Format) -> String {
     let TransactionId {
         job,
@@ -54,7 +54,7 @@ mod tests {
         ] {
             for format in [Format::Csv, Format::JsonLines] {
                 let name = file_name(&id, format);
-                assert!(name.len() <= 155, "{name}");
+                assert!(name.len() <= 156, "{name}");
                 assert_eq!(parse(&name), Some(id.clone()), "{name}");
             }
         }

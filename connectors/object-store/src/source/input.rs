@@ -221,7 +221,9 @@ impl Compression {
     fn of(magic: &[u8]) -> Option<Self> {
         match magic {
             [0x1f] | [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            [0x28, 0xb5] | [0x28, 0xb5, 0x2f] | [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            [0x28] | [0x28, 0xb5] | [0x28, 0xb5, 0x2f] | [0x28, 0xb5, 0x2f, 0xfd] => {
+                Some(Self::Zstd)
+            }
             // A skippable frame, with which parallel compressors begin.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
             _ => None,
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn text_is_not_taken_for_compressed() {
-        for text in ["", "(", "P*M", "a,b\n", "{\"a\":1}"] {
+        for text in ["", "((", "P*M", "a,b\n", "{\"a\":1}"] {
             let magic = &text.as_bytes()[..text.len().min(4)];
             assert_eq!(Compression::of(magic), None, "{text:?}");
         }
@@ -244,6 +246,7 @@ mod tests {
     #[test]
     fn a_stump_of_magic_is_compressed() {
         assert_eq!(Compression::of(&[0x1f]), Some(Compression::Gzip));
+        assert_eq!(Compression::of(b"("), Some(Compression::Zstd));
         assert_eq!(Compression::of(&[0x28, 0xb5]), Some(Compression::Zstd));
     }
 }
