@@ -1,5 +1,7 @@
 //! The file source: exact positions, compression, errors that name the place, cancel safety.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 use std::fs;
 use std::future::Future;
 use std::io::Write;
@@ -370,16 +372,15 @@ async fn malformed_csv_is_named_by_its_place() {
         (b"id,n\xffte\n1,x\n", &["line 1", "utf-8"]),
         (
             b"id,text\n1,a\n",
-            &["line 2", "missing field `note`", "columns are: id, text"],
+            &["line 2", "no column \"note\"", "columns are: id, text"],
         ),
     ];
     for (text, parts) in cases {
-        for (form, bytes) in forms(text) {
+        for (_, bytes) in forms(text) {
             let path = write(&folder, "bad", &bytes);
             let error = error(FileSource::<Row>::csv(path.clone())).await;
             assert_says(&error, ErrorKind::Rejected, &[path.to_str().unwrap()]);
             assert_says(&error, ErrorKind::Rejected, parts);
-            assert!(!form.is_empty());
         }
     }
 }
@@ -391,7 +392,7 @@ async fn the_line_is_right_after_a_restore() {
     let mut text = csv_text(&rows, "\r\n");
     let line = 1 + text.matches('\n').count();
     text += "oops,x\r\n";
-    for (form, bytes) in forms(text.as_bytes()) {
+    for (_, bytes) in forms(text.as_bytes()) {
         let path = write(&folder, "rows", &bytes);
         let source = FileSource::<Row>::csv(path.clone());
         let split = SplitId::new(path.to_str().unwrap());
@@ -403,7 +404,6 @@ async fn the_line_is_right_after_a_restore() {
             .await
             .unwrap_err();
         assert_says(&error, ErrorKind::Rejected, &[&format!("line {line},")]);
-        assert!(!form.is_empty());
     }
 }
 
@@ -464,7 +464,7 @@ async fn a_missing_column_is_never_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(&folder, "a.csv", b"id,text\n1,a\n");
     let error = error(FileSource::<Row>::csv(path).on_malformed(OnMalformed::Skip)).await;
-    assert_says(&error, ErrorKind::Rejected, &["missing field `note`"]);
+    assert_says(&error, ErrorKind::Rejected, &["no column \"note\""]);
 }
 
 #[tokio::test]
@@ -594,7 +594,7 @@ async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
 async fn positions_beyond_the_text_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let text = csv_text(&rows(10), "\n");
-    for (form, bytes) in forms(text.as_bytes()) {
+    for (_, bytes) in forms(text.as_bytes()) {
         let path = write(&folder, "a", &bytes);
         let split = SplitId::new(path.to_str().unwrap());
         for offset in [1, text.len() as u64 + 1, u64::MAX] {
@@ -608,7 +608,6 @@ async fn positions_beyond_the_text_are_refused() {
                 .await
                 .unwrap_err();
             assert_says(&error, ErrorKind::Configuration, &["in the checkpoint"]);
-            assert!(!form.is_empty());
         }
     }
 }
@@ -663,14 +662,22 @@ async fn unreadable_files_are_configuration() {
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();
     for path in [&file, &closed] {
-        fs::set_permissions(path, PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(path, PermissionsExt::from_mode(0o000)).unwrap();
     }
     let binary = folder.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    let privileged = fs::read(&file).is_ok();
     for path in [&file, &closed] {
-        let output = Command::new("setpriv")
-            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-            .arg(&binary)
+        let mut command = if privileged {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+                .arg(&binary);
+            command
+        } else {
+            Command::new(&binary)
+        };
+        let output = command
             .args(["--exact", "unreadable_files_are_configuration"])
             .env(UNPRIVILEGED, path)
             .output()

@@ -1,5 +1,6 @@
 //! Comma-separated values under a header line.
 
+use std::fmt;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -99,65 +100,68 @@ impl CsvFile {
             };
             match record {
                 Ok(record) => batch.records.push(record),
-                Err(error) => match error.into_kind() {
-                    ErrorKind::Io(error) => return Err(read_error(&self.path, error)),
-                    kind if self.lacks_column(&kind) => return Err(self.refuse(&kind)),
-                    kind => batch.malformed(|| self.refuse(&kind))?,
-                },
+                Err(error) => {
+                    let error = error.into_kind();
+                    if let Some(column) = self.missing_column(&error) {
+                        return Err(self.refuse_header(column));
+                    }
+                    match error {
+                        ErrorKind::Io(error) => return Err(read_error(&self.path, error)),
+                        error => batch.malformed(|| self.refuse(&error))?,
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Whether the header is to blame, not the record: then no record of the file can be read.
-    fn lacks_column(&self, error: &ErrorKind) -> bool {
+    /// The column that the header lacks, if that is the error: then no record of the file can be read.
+    fn missing_column<'a>(&self, error: &'a ErrorKind) -> Option<&'a str> {
         let ErrorKind::Deserialize { err, .. } = error else {
-            return false;
+            return None;
         };
         let DeserializeErrorKind::Message(message) = err.kind() else {
-            return false;
+            return None;
         };
-        let column = message
-            .strip_prefix("missing field `")
-            .and_then(|rest| rest.strip_suffix('`'));
-        column.is_some_and(|column| self.header.iter().all(|name| name != column.as_bytes()))
+        // The wording is serde's, for a field that is neither there nor optional.
+        let column = message.strip_prefix("missing field `")?.strip_suffix('`')?;
+        self.header
+            .iter()
+            .all(|name| name != column.as_bytes())
+            .then_some(column)
+    }
+
+    fn refuse_header(&self, column: &str) -> SourceError {
+        SourceError::rejected(format!(
+            "can't read {}, line {}: the header has no column {column:?}",
+            self.path.display(),
+            self.line_of_record()
+        ))
+        .hint(format!("its columns are: {}", names(&self.header)))
     }
 
     fn refuse(&self, error: &ErrorKind) -> SourceError {
         let line = self.line_of_record();
+        let refuse =
+            |place: &str, reason: &dyn fmt::Display| malformed(&self.path, line, place, reason);
         match error {
             ErrorKind::UnequalLengths {
                 expected_len, len, ..
-            } => malformed(
-                &self.path,
-                line,
+            } => refuse(
                 "",
-                format_args!("the record has {len} fields, the header {expected_len}"),
+                &format_args!("the record has {len} fields, the header {expected_len}"),
             ),
-            ErrorKind::Deserialize { .. } if self.lacks_column(error) => {
-                let ErrorKind::Deserialize { err, .. } = error else {
-                    return malformed(&self.path, line, "", "a column is missing");
-                };
-                SourceError::rejected(format!(
-                    "can't read {}, line {line}: the header has no such column: {}",
-                    self.path.display(),
-                    err.kind()
-                ))
-                .hint(format!("the columns are: {}", names(&self.header)))
-            }
             ErrorKind::Deserialize { err, .. } => {
-                let field = err
-                    .field()
-                    .and_then(|field| self.header.get(usize::try_from(field).ok()?));
-                match field {
+                let field = err.field().and_then(|field| usize::try_from(field).ok());
+                match field.and_then(|field| self.header.get(field)) {
                     Some(name) => {
                         let place = format!(", field {:?}", String::from_utf8_lossy(name));
-                        malformed(&self.path, line, place, err.kind())
+                        refuse(&place, err.kind())
                     }
-                    None => malformed(&self.path, line, "", err.kind()),
+                    None => refuse("", err.kind()),
                 }
             }
-            other => malformed(&self.path, line, "", format_args!("{other:?}")),
+            other => refuse("", &format_args!("{other:?}")),
         }
     }
 
