@@ -580,28 +580,39 @@ async fn a_dropped_transaction_is_left_to_the_sweep() {
     );
 }
 
-#[tokio::test]
-async fn a_write_that_is_cut_off_makes_the_transaction_useless() {
-    let output = Output::new();
-    let id = id("job/sink/1/0/1");
-    let mut transaction = output.sink.begin(&id).await.unwrap();
-    {
-        // The first buffer is on its way to the file when the future is dropped.
-        let write = pin!(output.sink.write(&mut transaction, rows(20_000)));
-        assert!(
-            write
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_pending()
-        );
-    }
-    let error = output
-        .sink
-        .write(&mut transaction, rows(1))
-        .await
-        .unwrap_err();
-    assert_says(&error, ErrorKind::Unknown, &["cut off"]);
-    assert!(output.sink.pre_commit(transaction).await.is_err());
-    assert!(output.waiting().is_empty());
+#[test]
+fn a_write_that_is_cut_off_makes_the_transaction_useless() {
+    // The only thread for file work is held, so that the write has to wait when its future is dropped.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime
+        .max_blocking_threads(1)
+        .build()
+        .unwrap()
+        .block_on(async {
+            let output = Output::new();
+            let mut transaction = output.sink.begin(&id("job/sink/1/0/1")).await.unwrap();
+            let (release, held) = std::sync::mpsc::channel();
+            let holder = tokio::task::spawn_blocking(move || held.recv());
+            {
+                let write = pin!(output.sink.write(&mut transaction, rows(20_000)));
+                assert!(
+                    write
+                        .poll(&mut Context::from_waker(Waker::noop()))
+                        .is_pending()
+                );
+            }
+            release.send(()).unwrap();
+            holder.await.unwrap().unwrap();
+
+            let error = output
+                .sink
+                .write(&mut transaction, rows(1))
+                .await
+                .unwrap_err();
+            assert_says(&error, ErrorKind::Unknown, &["cut off"]);
+            assert!(output.sink.pre_commit(transaction).await.is_err());
+            assert!(output.waiting().is_empty());
+        });
 }
 
 #[derive(Serialize)]
