@@ -2,7 +2,8 @@
 //!
 //! * [`FileSource`] reads CSV and JSON Lines, plain or compressed with gzip or zstd, and goes on exactly where a
 //!   checkpoint left off.
-//! * [`StagedFileSink`] writes CSV and JSON Lines; each transaction is a file that readers see once its checkpoint is decided.
+//! * [`StagedFileSink`] writes CSV and JSON Lines; each transaction is a file that readers see once its checkpoint is
+//!   decided.
 //!
 //! ```
 //! use cofferdam::{Source, SourceEvent, SourceReader};

@@ -90,7 +90,7 @@ impl Folder {
         sync_folder(&self.staging)
     }
 
-    /// Makes the names of published files durable.
+    /// Makes the names of published files, and of the staging folder, durable.
     pub(super) fn sync_root(&self) -> Result<(), SinkError> {
         sync_folder(&self.root)
     }

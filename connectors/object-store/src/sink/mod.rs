@@ -23,8 +23,8 @@ use crate::format::Format;
 
 /// Writes one file for each transaction, which becomes visible as a whole.
 ///
-/// A file is written in the folder `_staging` within the output folder; `commit` gives it its name in the output folder.
-/// The name tells whose it is: `<job>.<sink>.<epoch>.<subtask>.<checkpoint>.<extension>`.
+/// A file is written in the folder `_staging` within the output folder; `commit` gives it its name in the output
+/// folder. The name tells whose it is: `<job>.<sink>.<epoch>.<subtask>.<checkpoint>.<extension>`.
 ///
 /// # Errors
 /// * [`Fenced`](cofferdam::ErrorKind::Fenced): a newer run is at work, or another process under the same epoch: the
@@ -178,6 +178,8 @@ fn pre_commit(
         return Ok(None);
     };
     folder.sync_staging()?;
+    // Whoever created the staging folder may not have come to sync its own name yet.
+    folder.sync_root()?;
     // A newer epoch may have swept the file while it was written: an open file outlives its name.
     if local::exists(&transaction.path)? {
         Ok(Some(prepared))

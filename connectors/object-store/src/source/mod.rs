@@ -41,8 +41,8 @@ pub struct FileSource<T> {
 impl<T: DeserializeOwned + Send + 'static> FileSource<T> {
     /// Reads CSV files, each with a header line whose names are the fields of `T`.
     ///
-    /// `paths` is one path or several; each a file, or a folder whose files are meant. Of a folder all regular files are read,
-    /// in the order of their names, but for those beginning with `.` or `_`.
+    /// `paths` is one path or several; each a file, or a folder whose files are meant. Of a folder all regular files
+    /// are read, in the order of their names, but for those beginning with `.` or `_`.
     pub fn csv(paths: impl Into<Paths>) -> Self {
         Self::new(paths.into(), Format::Csv)
     }
