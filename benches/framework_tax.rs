@@ -43,7 +43,10 @@ fn event(index: u64) -> Event {
 /// The work of `map`: something small that can't be left out.
 #[inline]
 fn net(event: Event) -> Event {
-    Event { cents: event.cents - event.cents / 5, ..event }
+    Event {
+        cents: event.cents - event.cents / 5,
+        ..event
+    }
 }
 
 /// The same windows by hand: the best loop that this author can write.
@@ -68,7 +71,10 @@ fn by_hand(records: u64) -> u64 {
         *open[hot].1.entry(event.user).or_default() += event.cents;
         if event.millis > watermark {
             watermark = event.millis;
-            while open.front().is_some_and(|(start, _)| start + size <= watermark) {
+            while open
+                .front()
+                .is_some_and(|(start, _)| start + size <= watermark)
+            {
                 if let Some((_, mut table)) = open.pop_front() {
                     results += std::hint::black_box(table.drain().count() as u64);
                     spare.push(table);
@@ -77,7 +83,11 @@ fn by_hand(records: u64) -> u64 {
             }
         }
     }
-    results + open.into_iter().map(|(_, table)| table.len() as u64).sum::<u64>()
+    results
+        + open
+            .into_iter()
+            .map(|(_, table)| table.len() as u64)
+            .sum::<u64>()
 }
 
 #[derive(Debug)]
@@ -111,7 +121,11 @@ impl Source for Generator {
             .into_iter()
             .next()
             .ok_or_else(|| SourceError::configuration("the generator has one split"))?;
-        Ok(GeneratorReader { split, next: position.unwrap_or(0), end: self.records })
+        Ok(GeneratorReader {
+            split,
+            next: position.unwrap_or(0),
+            end: self.records,
+        })
     }
 
     async fn notify(&self, _: CheckpointId, _: &[(SplitId, u64)]) -> Result<(), SourceError> {
@@ -132,13 +146,21 @@ impl SourceReader for GeneratorReader {
         self.next = self.end.min(from + BATCH);
         let records = (from..self.next).map(event).collect();
         let (split, position) = (self.split.clone(), self.next);
-        Ok(SourceEvent::Batch(SourceBatch { split, records, position, skipped: 0 }))
+        Ok(SourceEvent::Batch(SourceBatch {
+            split,
+            records,
+            position,
+            skipped: 0,
+        }))
     }
 }
 
 /// The pipeline. Returns the number of results, and of checkpoints.
 fn by_cofferdam(records: u64, parallelism: u32, every: Option<Duration>) -> (u64, u64) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let event_time = EventTime::of(|event: &Event| Timestamp::from_millis(event.millis));
     let pipeline = Pipeline::new("tax")
         .source("generator", Generator { records }, event_time)
@@ -149,25 +171,41 @@ fn by_cofferdam(records: u64, parallelism: u32, every: Option<Duration>) -> (u64
         .discard();
     let folder = tempfile::tempdir().expect("a folder");
     let job = match every {
-        None => pipeline.job(MemoryCheckpointStore::new()).checkpoint_interval(Duration::from_secs(3600)),
+        None => pipeline
+            .job(MemoryCheckpointStore::new())
+            .checkpoint_interval(Duration::from_secs(3600)),
         Some(every) => {
             let store = DirectoryCheckpointStore::open(folder.path()).expect("a checkpoint store");
             pipeline.job(store).checkpoint_interval(every)
         }
     };
-    let report = runtime.block_on(job.parallelism(parallelism).run()).expect("the job ends well");
-    let checkpoints = report.progress.checkpoint.map_or(0, |checkpoint| checkpoint.0);
+    let report = runtime
+        .block_on(job.parallelism(parallelism).run())
+        .expect("the job ends well");
+    let checkpoints = report
+        .progress
+        .checkpoint
+        .map_or(0, |checkpoint| checkpoint.0);
     (report.progress.count("sums", "windows"), checkpoints)
 }
 
 fn main() {
     let number = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
     };
     let (records, runs) = (number("RECORDS", 10_000_000), number("RUNS", 5) as usize);
-    assert_eq!(by_cofferdam(records, 1, None).0, by_hand(records), "the same results");
+    assert_eq!(
+        by_cofferdam(records, 1, None).0,
+        by_hand(records),
+        "the same results"
+    );
 
-    println!("{records} records, {KEYS} keys, windows of {WINDOW:?}; medians of {runs} runs in turn");
+    println!(
+        "{records} records, {KEYS} keys, windows of {WINDOW:?}; medians of {runs} runs in turn"
+    );
     for parallelism in [1, 2] {
         let (hand, ours) = in_turn(
             runs,
@@ -189,5 +227,7 @@ fn main() {
         || time(|| checkpoints = by_cofferdam(records, 1, Some(every)).1),
     );
     let cost = (with.as_secs_f64() / without.as_secs_f64() - 1.0) * 100.0;
-    println!("checkpoints every {every:?} ({checkpoints} in the last run): {without:?} to {with:?}, {cost:+.1} %");
+    println!(
+        "checkpoints every {every:?} ({checkpoints} in the last run): {without:?} to {with:?}, {cost:+.1} %"
+    );
 }

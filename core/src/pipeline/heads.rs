@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::event_time::TimestampAssigner;
 use super::exchange::{CHANNEL, Exchange};
+use super::local_exchange::LocalExchange;
 use super::record::Keyed;
 use super::stage::{BatchStage, Chain, Signal, Tail};
 use crate::checkpoint::SplitSnapshot;
@@ -133,6 +134,9 @@ where
         launch: &mut Launch,
         stages: Vec<Box<dyn BatchStage<Keyed<K, C::Out>>>>,
     ) -> Result<(), JobError> {
+        if launch.parallelism == 1 {
+            return self.launch_locally(launch, stages).await;
+        }
         let mut senders: Vec<Vec<_>> = launch.subtasks().map(|_| Vec::new()).collect();
         for (subtask, stage) in launch.subtasks().zip(stages) {
             let mut receivers = Vec::new();
@@ -151,6 +155,28 @@ where
             before.push(Box::new(
                 self.chain.stage(&mut site, exchange).map_err(reason)?,
             ));
+        }
+        self.before.launch(launch, before).await
+    }
+}
+
+impl<C, K, F> ExchangeHead<C, K, F>
+where
+    C: Chain,
+    K: Hash + Send + 'static,
+    F: Fn(&C::Out) -> K + Send + Sync + 'static,
+{
+    /// With one subtask there is nothing to exchange: the chains before and behind run as one.
+    async fn launch_locally(
+        &self,
+        launch: &mut Launch,
+        stages: Vec<Box<dyn BatchStage<Keyed<K, C::Out>>>>,
+    ) -> Result<(), JobError> {
+        let mut before: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        for (subtask, stage) in launch.subtasks().zip(stages) {
+            let exchange = LocalExchange::new(Arc::clone(&self.key), stage);
+            let chain = self.chain.stage(&mut launch.site(subtask), exchange);
+            before.push(Box::new(chain.map_err(reason)?));
         }
         self.before.launch(launch, before).await
     }

@@ -3,6 +3,7 @@
 mod event_time;
 mod exchange;
 mod heads;
+mod local_exchange;
 mod operators;
 mod record;
 mod stage;
@@ -14,4 +15,4 @@ pub use stage::{BatchStage, Chain, Cut, Signal, Stage, Tail};
 pub use stream::{KeyedStream, Pipeline, Stream, WindowedStream};
 
 pub(crate) use exchange::Element;
-pub(crate) use stage::BATCH;
+pub(crate) use stage::{BATCH, HANDFUL};

@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 
 /// Records that travel together: enough to make the cost of a hand-over vanish, few enough to stay in the cache.
 pub(crate) const BATCH: usize = 1024;
+/// Records that are handed on at once within a subtask: few enough for the innermost cache.
+pub(crate) const HANDFUL: usize = 256;
 
 /// What passes a chain between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::subtask::{Seat, Subtask};
 use crate::checkpoint::SplitSnapshot;
 use crate::error::SourceError;
 use crate::identity::SourceId;
-use crate::pipeline::{BATCH, BatchStage, Record, Signal, TimestampAssigner};
+use crate::pipeline::{BatchStage, HANDFUL, Record, Signal, TimestampAssigner};
 use crate::protocol::Barrier;
 use crate::source::{Source, SourceBatch, SourceEvent, SourceReader};
 use crate::time::Timestamp;
@@ -51,7 +51,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
     }
 
     async fn read(&mut self, subtask: &mut Subtask<S::Record>) -> Result<(), Failure> {
-        let mut records = Vec::with_capacity(BATCH);
+        let mut records = Vec::with_capacity(HANDFUL);
         if self.reader.is_none() {
             self.exhausted(subtask).await?;
         }
@@ -73,7 +73,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 }
                 Next::Event(event) => match event.map_err(|cause| self.failed(cause))? {
                     SourceEvent::Batch(batch) => {
-                        self.stamp(batch, &mut records);
+                        self.stamp(batch, &mut records, subtask);
                         let behind = self.event_time().unwrap_or(Signal::BatchEnd);
                         subtask.batch(&mut records, behind).await?;
                     }
@@ -94,11 +94,12 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         }
     }
 
-    /// Gives each record its event time, and the watermark of its split just before it.
+    /// Gives each record its event time, and the watermark of its split just before it, and takes it into the chain.
     fn stamp(
         &mut self,
         batch: SourceBatch<S::Record, S::Position>,
         records: &mut Vec<Record<S::Record>>,
+        subtask: &mut Subtask<S::Record>,
     ) {
         self.records.add(batch.records.len() as u64);
         self.skipped.add(batch.skipped);
@@ -121,6 +122,9 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             if timestamp > newest {
                 newest = timestamp;
                 watermark = self.assigner.watermark(newest);
+            }
+            if records.len() == HANDFUL {
+                subtask.push_all(records);
             }
         }
         if any {

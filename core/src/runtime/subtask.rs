@@ -55,6 +55,11 @@ impl<T: Send + 'static> Subtask<T> {
         }
     }
 
+    /// Takes records through the chain.
+    pub(crate) fn push_all(&mut self, records: &mut Vec<Record<T>>) {
+        self.stage.push_all(records);
+    }
+
     /// Takes a batch through the chain, and what comes behind it.
     pub(crate) async fn batch(
         &mut self,

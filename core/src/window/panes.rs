@@ -1,6 +1,7 @@
 //! The keyed state of open windows: a hash table per window, oldest first.
 
 use std::collections::VecDeque;
+use std::hash::Hash;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -13,9 +14,15 @@ use crate::time::Timestamp;
 /// An accumulator with its key.
 #[derive(Debug)]
 pub(crate) struct Slot<K, A> {
-    hash: u64,
     pub(crate) key: K,
     pub(crate) accumulator: A,
+}
+
+impl<K: Hash, A> Slot<K, A> {
+    /// Computed anew when a table grows or is stored: kept, it would take cache from each record in between.
+    fn hash(&self) -> u64 {
+        Sharding::hash(&self.key)
+    }
 }
 
 /// All keys of one window.
@@ -48,7 +55,7 @@ struct Header {
     shards: Vec<(u32, u64)>,
 }
 
-impl<K: Eq, A> Panes<K, A> {
+impl<K: Eq + Hash, A> Panes<K, A> {
     pub(crate) fn new() -> Self {
         Self {
             open: VecDeque::new(),
@@ -70,11 +77,10 @@ impl<K: Eq, A> Panes<K, A> {
         K: Clone,
     {
         let slots = &mut self.pane(start).slots;
-        match slots.entry(hash, |slot| slot.key == *key, |slot| slot.hash) {
+        match slots.entry(hash, |slot| slot.key == *key, Slot::hash) {
             Entry::Occupied(slot) => &mut slot.into_mut().accumulator,
             Entry::Vacant(place) => {
                 let slot = Slot {
-                    hash,
                     key: key.clone(),
                     accumulator: create(),
                 };
@@ -117,7 +123,7 @@ impl<K: Eq, A> Panes<K, A> {
 
 impl<K, A> Panes<K, A>
 where
-    K: Eq + std::hash::Hash + Serialize + DeserializeOwned,
+    K: Eq + Hash + Serialize + DeserializeOwned,
     A: Serialize + DeserializeOwned,
 {
     /// Everything in stored form; `None` if there is nothing worth storing.
@@ -132,7 +138,7 @@ where
         let mut shards: Vec<Vec<u8>> = Vec::new();
         for pane in &self.open {
             for slot in &pane.slots {
-                let shard = usize::try_from(sharding.shard(slot.hash)).unwrap_or(usize::MAX);
+                let shard = usize::try_from(sharding.shard(slot.hash())).unwrap_or(usize::MAX);
                 if shards.len() <= shard {
                     shards.resize_with(shard + 1, Vec::new);
                 }
@@ -177,15 +183,7 @@ where
                 let hash = Sharding::hash(&key);
                 if sharding.subtask(hash) == subtask {
                     let slots = &mut self.pane(start).slots;
-                    slots.insert_unique(
-                        hash,
-                        Slot {
-                            hash,
-                            key,
-                            accumulator,
-                        },
-                        |slot| slot.hash,
-                    );
+                    slots.insert_unique(hash, Slot { key, accumulator }, Slot::hash);
                 } else if same_hash {
                     return Err(DecodeError::OtherHash);
                 }
