@@ -1,4 +1,4 @@
-//! What the framework costs: generator → map → key_by → tumbling window sum → discard, against a hand-written loop that
+//! What the framework costs: generator → map → `key_by` → tumbling window sum → discard, against a hand-written loop that
 //! does the same work on one thread with the same hash table; and what checkpoints cost on top.
 //!
 //! `cargo bench -p cofferdam-benches --bench framework_tax`; `RECORDS` and `RUNS` may be set.

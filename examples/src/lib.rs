@@ -1,0 +1,1 @@
+//! Small runnable programs, one a lesson: see `src/bin`.
