@@ -1,7 +1,72 @@
-//! Pipelines whose sinks write exactly once, by checkpoint-driven two-phase commit.
+//! begin → write → pre-commit → decision → commit or abort: sinks that write **exactly once**, driven by checkpoints.
+//!
+//! A pipeline reads (files, Kafka), works on records (map, key, event-time windows) and writes to outside systems. Every
+//! second or so a *barrier* passes through it; what each sink wrote since the last one is *prepared*: durable in the
+//! outside system, and invisible. When all have prepared, one record in a log *decides* the checkpoint, and everything
+//! prepared is committed, by this process or, if it dies, by the next. Nothing is seen before its checkpoint is decided;
+//! everything decided is seen, once.
+//!
+//! # A crash, and going on
+//!
+//! ```
+//! use cofferdam::memory::{MemorySink, MemorySource};
+//! use cofferdam::{JobEnd, MemoryCheckpointStore, NoEventTime, Pipeline};
+//! # use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let numbers = MemorySource::new([(0..10_000).collect::<Vec<u64>>()]);
+//! let squares = MemorySink::new(); // the outside system: it outlives the crash
+//! let checkpoints = MemoryCheckpointStore::new(); // so do the checkpoints
+//! let job = || {
+//!     Pipeline::new("squares")
+//!         .source("numbers", numbers.clone(), NoEventTime)
+//!         .map(|number| number * number)
+//!         .sink("squares", squares.clone())
+//!         .job(checkpoints.clone())
+//!         .checkpoint_interval(Duration::from_millis(1))
+//! };
+//!
+//! // The first run dies as soon as it has decided a checkpoint: its future is dropped, nobody cleans up.
+//! let first = job();
+//! let mut handle = first.handle();
+//! tokio::select! {
+//!     _ = first.run() => {}
+//!     _ = async { while handle.progress().checkpoint.is_none() { handle.changed().await; } } => {}
+//! }
+//!
+//! // The second run settles what the first one left, goes on, and ends.
+//! let report = job().run().await?;
+//! assert_eq!(report.end, JobEnd::Completed);
+//! let mut visible = squares.visible();
+//! visible.sort_unstable();
+//! assert_eq!(visible, (0..10_000).map(|number| number * number).collect::<Vec<u64>>());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to go from here
+//!
+//! | you want to | look at |
+//! | --- | --- |
+//! | put a pipeline together | [`Pipeline`], [`Windows`], [`Aggregate`], [`Job`] |
+//! | write a sink for a system of your own | [`TwoPhaseCommitSinkFunction`], [`docs::writing_a_sink`] |
+//! | write a source | [`Source`], [`SourceReader`] |
+//! | keep checkpoints somewhere else | [`CheckpointStore`] |
+//! | know what is promised, and what is not | [`docs::guarantees`] |
+//! | see how checkpoints are agreed on | [`protocol`] |
+//!
+//! Connectors are crates of their own; `cofferdam-object-store` has files as source and as sink.
+//!
+//! # What is written where
+//!
+//! `tracing` spans go with each phase: `take_over`, `read_newest`, `settle`, `abort_stale` in recovery; `snapshot`, `begin`,
+//! `write`, `pre_commit`, `vote`, `decide`, `commit`, `confirm`, `retire` in a checkpoint; `abort` when one is decided
+//! against. Their fields have the same names everywhere: `job`, `epoch`, `sink`, `subtask`, `checkpoint`.
 
 mod capabilities;
 mod checkpoint;
+pub mod docs;
 mod envelope;
 mod error;
 mod identity;

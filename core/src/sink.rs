@@ -40,7 +40,7 @@ use crate::identity::{Epoch, JobId, SinkId, TransactionId};
 /// stay usable (no half-used connection goes back to a pool); what the call did is unknown, and is resolved by a later
 /// `commit` or `abort_stale`.
 ///
-/// The page `docs::writing_a_sink` builds one from scratch.
+/// The page [`docs::writing_a_sink`](crate::docs::writing_a_sink) builds one from scratch.
 #[async_trait]
 pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// What the pipeline hands over.

@@ -1,0 +1,7 @@
+//! Longer reading: how to write a sink, how the protocol works, what is promised.
+
+#[doc = include_str!("writing_a_sink.md")]
+pub mod writing_a_sink {}
+
+#[doc = include_str!("guarantees.md")]
+pub mod guarantees {}
