@@ -11,7 +11,7 @@ use cofferdam::{
     SourceBatch, SourceError, SourceEvent, SourceReader, SplitId, Timestamp, Windows, async_trait,
     sum,
 };
-use cofferdam_benches::{in_turn, millions_per_second, speed_ratio, time};
+use cofferdam_benches::{in_turn, millions_per_second, number, speed_ratio, time};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -190,13 +190,7 @@ fn by_cofferdam(records: u64, parallelism: u32, every: Option<Duration>) -> (u64
 }
 
 fn main() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(default)
-    };
-    let (records, runs) = (number("RECORDS", 10_000_000), number("RUNS", 5) as usize);
+    let (records, runs) = (number("RECORDS", 10_000_000), number("RUNS", 5));
     assert_eq!(
         by_cofferdam(records, 1, None).0,
         by_hand(records),

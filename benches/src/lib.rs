@@ -2,11 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+/// A number from the environment.
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
 /// Runs two things in turn, several times, and compares the medians of their times.
 ///
 /// In turn, so that a machine whose speed drifts slows both down alike.
 pub fn in_turn(
-    runs: usize,
+    runs: u64,
     mut baseline: impl FnMut() -> Duration,
     mut candidate: impl FnMut() -> Duration,
 ) -> (Duration, Duration) {

@@ -1,6 +1,7 @@
 //! What feeds a chain: a source, or an exchange behind another chain.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::event_time::TimestampAssigner;
 use super::exchange::{CHANNEL, Exchange};
 use super::local_exchange::LocalExchange;
 use super::record::Keyed;
-use super::stage::{BatchStage, Chain, Signal, Tail};
+use super::stage::{Chain, Signal, Stage, Tail};
 use crate::checkpoint::SplitSnapshot;
 use crate::error::SourceError;
 use crate::identity::{SourceId, SubtaskIndex};
@@ -22,7 +23,7 @@ use crate::source::{Source, SplitId};
 use crate::time::Timestamp;
 
 /// A source as the head of a chain.
-pub(crate) struct SourceHead<S, A> {
+pub struct SourceHead<S, A> {
     pub(crate) id: SourceId,
     pub(crate) source: Arc<S>,
     pub(crate) assigner: A,
@@ -91,12 +92,20 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
     }
 }
 
+impl<S, A> fmt::Debug for SourceHead<S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceHead")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
 impl<S: Source, A: TimestampAssigner<S::Record>> Head<S::Record> for SourceHead<S, A> {
-    async fn launch(
+    async fn launch<N: Stage<S::Record>>(
         &self,
         launch: &mut Launch,
-        stages: Vec<Box<dyn BatchStage<S::Record>>>,
+        stages: Vec<N>,
     ) -> Result<(), JobError> {
         let failed = |cause| JobError::Source {
             source_id: self.id.clone(),
@@ -115,24 +124,33 @@ impl<S: Source, A: TimestampAssigner<S::Record>> Head<S::Record> for SourceHead<
 }
 
 /// An exchange by key, behind another chain.
-pub(crate) struct ExchangeHead<C: Chain, K, F> {
-    pub(crate) before: Box<dyn Head<C::In>>,
+pub struct ExchangeHead<H, C, K, F> {
+    pub(crate) before: H,
     pub(crate) chain: C,
     pub(crate) key: Arc<F>,
     pub(crate) keys: std::marker::PhantomData<fn() -> K>,
 }
 
+impl<H: fmt::Debug, C, K, F> fmt::Debug for ExchangeHead<H, C, K, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExchangeHead")
+            .field("before", &self.before)
+            .finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
-impl<C, K, F> Head<Keyed<K, C::Out>> for ExchangeHead<C, K, F>
+impl<H, C, K, F> Head<Keyed<K, C::Out>> for ExchangeHead<H, C, K, F>
 where
+    H: Head<C::In>,
     C: Chain,
     K: Hash + Send + 'static,
     F: Fn(&C::Out) -> K + Send + Sync + 'static,
 {
-    async fn launch(
+    async fn launch<N: Stage<Keyed<K, C::Out>>>(
         &self,
         launch: &mut Launch,
-        stages: Vec<Box<dyn BatchStage<Keyed<K, C::Out>>>>,
+        stages: Vec<N>,
     ) -> Result<(), JobError> {
         if launch.parallelism == 1 {
             return self.launch_locally(launch, stages).await;
@@ -148,55 +166,57 @@ where
             let seat = launch.seat(subtask);
             launch.task(Inputs::new(receivers).run(seat, stage));
         }
-        let mut before: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        let mut before = Vec::new();
         for (subtask, senders) in launch.subtasks().zip(senders) {
             let mut site = launch.site(subtask);
             let exchange = Exchange::new(Arc::clone(&self.key), site.sharding(), senders);
-            before.push(Box::new(
-                self.chain.stage(&mut site, exchange).map_err(reason)?,
-            ));
+            before.push(self.chain.stage(&mut site, exchange).map_err(reason)?);
         }
         self.before.launch(launch, before).await
     }
 }
 
-impl<C, K, F> ExchangeHead<C, K, F>
+impl<H, C, K, F> ExchangeHead<H, C, K, F>
 where
+    H: Head<C::In>,
     C: Chain,
     K: Hash + Send + 'static,
     F: Fn(&C::Out) -> K + Send + Sync + 'static,
 {
     /// With one subtask there is nothing to exchange: the chains before and behind run as one.
-    async fn launch_locally(
+    async fn launch_locally<N: Stage<Keyed<K, C::Out>>>(
         &self,
         launch: &mut Launch,
-        stages: Vec<Box<dyn BatchStage<Keyed<K, C::Out>>>>,
+        stages: Vec<N>,
     ) -> Result<(), JobError> {
-        let mut before: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        let mut before = Vec::new();
         for (subtask, stage) in launch.subtasks().zip(stages) {
-            let exchange = LocalExchange::new(Arc::clone(&self.key), stage);
+            let exchange = LocalExchange {
+                key: Arc::clone(&self.key),
+                next: stage,
+            };
             let chain = self.chain.stage(&mut launch.site(subtask), exchange);
-            before.push(Box::new(chain.map_err(reason)?));
+            before.push(chain.map_err(reason)?);
         }
         self.before.launch(launch, before).await
     }
 }
 
 /// A path through the pipeline, from its head to its end.
-pub(crate) struct WholeFlow<C: Chain, E> {
-    pub(crate) head: Box<dyn Head<C::In>>,
+pub(crate) struct WholeFlow<H, C, E> {
+    pub(crate) head: H,
     pub(crate) chain: C,
     pub(crate) end: E,
 }
 
 #[async_trait]
-impl<C: Chain, E: Tail<C::Out>> Flow for WholeFlow<C, E> {
+impl<H: Head<C::In>, C: Chain, E: Tail<C::Out>> Flow for WholeFlow<H, C, E> {
     async fn launch(&self, launch: &mut Launch) -> Result<(), JobError> {
-        let mut stages: Vec<Box<dyn BatchStage<C::In>>> = Vec::new();
+        let mut stages = Vec::new();
         for subtask in launch.subtasks() {
             let mut site = launch.site(subtask);
             let end = self.end.stage(&mut site).map_err(reason)?;
-            stages.push(Box::new(self.chain.stage(&mut site, end).map_err(reason)?));
+            stages.push(self.chain.stage(&mut site, end).map_err(reason)?);
         }
         self.head.launch(launch, stages).await
     }

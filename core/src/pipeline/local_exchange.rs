@@ -7,53 +7,39 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::record::{Keyed, Record};
-use super::stage::{BatchStage, Cut, HANDFUL, Signal, Stage};
+use super::stage::{Cut, Signal, Stage};
 use crate::runtime::Failure;
 use crate::shard::Sharding;
 
-/// Gives records their key and hands them to the chain behind, a handful at a time.
-pub(crate) struct LocalExchange<K, T, F> {
-    key: Arc<F>,
-    handful: Vec<Record<Keyed<K, T>>>,
-    next: Box<dyn BatchStage<Keyed<K, T>>>,
+/// Gives records their key and hands them to the chain behind: both chains run as one.
+pub(crate) struct LocalExchange<F, N> {
+    pub(crate) key: Arc<F>,
+    pub(crate) next: N,
 }
 
-impl<K, T, F> LocalExchange<K, T, F> {
-    pub(crate) fn new(key: Arc<F>, next: Box<dyn BatchStage<Keyed<K, T>>>) -> Self {
-        Self {
-            key,
-            handful: Vec::with_capacity(HANDFUL),
-            next,
-        }
-    }
-}
-
-impl<K, T, F> fmt::Debug for LocalExchange<K, T, F> {
+impl<F, N> fmt::Debug for LocalExchange<F, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LocalExchange")
     }
 }
 
 #[async_trait]
-impl<K, T, F> Stage<T> for LocalExchange<K, T, F>
+impl<K, T, F, N> Stage<T> for LocalExchange<F, N>
 where
     K: Hash + Send + 'static,
     T: Send + 'static,
     F: Fn(&T) -> K + Send + Sync + 'static,
+    N: Stage<Keyed<K, T>>,
 {
     #[inline]
     fn push(&mut self, record: Record<T>) {
         let key = (self.key)(&record.value);
         let hash = Sharding::hash(&key);
-        self.handful
+        self.next
             .push(record.with(|value| Keyed { hash, key, value }));
-        if self.handful.len() == HANDFUL {
-            self.next.push_all(&mut self.handful);
-        }
     }
 
     async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure> {
-        self.next.push_all(&mut self.handful);
         self.next.signal(signal, cut).await
     }
 }

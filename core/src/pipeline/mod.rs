@@ -11,8 +11,8 @@ mod stream;
 
 pub use event_time::{EventTime, NoEventTime, TimestampAssigner};
 pub use record::{Keyed, Record};
-pub use stage::{BatchStage, Chain, Cut, Signal, Stage, Tail};
+pub use stage::{Chain, Cut, Signal, Stage, Tail};
 pub use stream::{KeyedStream, Pipeline, Stream, WindowedStream};
 
 pub(crate) use exchange::Element;
-pub(crate) use stage::{BATCH, HANDFUL};
+pub(crate) use stage::BATCH;

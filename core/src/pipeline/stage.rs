@@ -16,8 +16,6 @@ use crate::time::Timestamp;
 
 /// Records that travel together: enough to make the cost of a hand-over vanish, few enough to stay in the cache.
 pub(crate) const BATCH: usize = 1024;
-/// Records that are handed on at once within a subtask: few enough for the innermost cache.
-pub(crate) const HANDFUL: usize = 256;
 
 /// What passes a chain between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,29 +47,6 @@ pub trait Stage<T>: Send + 'static {
 
     /// Passes a signal to the end of the chain, doing on the way what it asks for.
     async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure>;
-}
-
-/// A running chain behind one virtual call per batch.
-#[async_trait]
-pub trait BatchStage<T>: Send + 'static {
-    /// Takes records, in order, and leaves the vector empty.
-    fn push_all(&mut self, records: &mut Vec<Record<T>>);
-
-    /// As [`Stage::signal`].
-    async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure>;
-}
-
-#[async_trait]
-impl<T: Send + 'static, S: Stage<T>> BatchStage<T> for S {
-    fn push_all(&mut self, records: &mut Vec<Record<T>>) {
-        for record in records.drain(..) {
-            self.push(record);
-        }
-    }
-
-    async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure> {
-        Stage::signal(self, signal, cut).await
-    }
 }
 
 /// The plan of the end of a chain.

@@ -94,7 +94,7 @@ impl Pipeline {
         name: &str,
         source: S,
         event_time: A,
-    ) -> Stream<Start<S::Record>> {
+    ) -> Stream<SourceHead<S, A>, Start<S::Record>> {
         let source = Arc::new(source);
         let id = self.checked(SourceId::new(name), "source");
         let erased: Arc<dyn ErasedSource> = Arc::new(Arc::clone(&source));
@@ -104,11 +104,11 @@ impl Pipeline {
         }
         Stream {
             pipeline: self,
-            head: Box::new(SourceHead {
+            head: SourceHead {
                 id,
                 source,
                 assigner: event_time,
-            }),
+            },
             chain: Start::new(),
             has_event_time: A::HAS_EVENT_TIME,
         }
@@ -173,14 +173,14 @@ impl Pipeline {
 }
 
 /// Records on their way from a source or a window.
-pub struct Stream<C: Chain> {
+pub struct Stream<H, C> {
     pipeline: Pipeline,
-    head: Box<dyn Head<C::In>>,
+    head: H,
     chain: C,
     has_event_time: bool,
 }
 
-impl<C: Chain> fmt::Debug for Stream<C> {
+impl<H, C> fmt::Debug for Stream<H, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
             .field("pipeline", &self.pipeline)
@@ -188,9 +188,9 @@ impl<C: Chain> fmt::Debug for Stream<C> {
     }
 }
 
-impl<C: Chain> Stream<C> {
+impl<H: Head<C::In>, C: Chain> Stream<H, C> {
     /// Makes one record out of each.
-    pub fn map<U, F>(self, f: F) -> Stream<Then<C, Map<F>>>
+    pub fn map<U, F>(self, f: F) -> Stream<H, Then<C, Map<F>>>
     where
         U: Send + 'static,
         F: Fn(C::Out) -> U + Clone + Send + Sync + 'static,
@@ -199,7 +199,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Keeps the records that are wanted.
-    pub fn filter<F>(self, wanted: F) -> Stream<Then<C, Filter<F>>>
+    pub fn filter<F>(self, wanted: F) -> Stream<H, Then<C, Filter<F>>>
     where
         F: Fn(&C::Out) -> bool + Clone + Send + Sync + 'static,
     {
@@ -207,7 +207,7 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Makes any number of records out of each.
-    pub fn flat_map<I, F>(self, f: F) -> Stream<Then<C, FlatMap<F>>>
+    pub fn flat_map<I, F>(self, f: F) -> Stream<H, Then<C, FlatMap<F>>>
     where
         I: IntoIterator,
         I::Item: Send + 'static,
@@ -216,7 +216,7 @@ impl<C: Chain> Stream<C> {
         self.then(FlatMap(f))
     }
 
-    fn then<O: Operator<C::Out>>(self, operator: O) -> Stream<Then<C, O>> {
+    fn then<O: Operator<C::Out>>(self, operator: O) -> Stream<H, Then<C, O>> {
         let Self {
             pipeline,
             head,
@@ -234,7 +234,7 @@ impl<C: Chain> Stream<C> {
     /// Brings all records of a key together in one subtask.
     ///
     /// The key's `Hash` and `Eq` have to be the same in every run; so does what `key` gives for a record.
-    pub fn key_by<K, F>(self, key: F) -> KeyedStream<K, C::Out>
+    pub fn key_by<K, F>(self, key: F) -> KeyedStream<ExchangeHead<H, C, K, F>, K, C::Out>
     where
         K: Hash + Send + 'static,
         F: Fn(&C::Out) -> K + Send + Sync + 'static,
@@ -253,8 +253,9 @@ impl<C: Chain> Stream<C> {
         };
         KeyedStream {
             pipeline,
-            head: Box::new(head),
+            head,
             has_event_time,
+            records: PhantomData,
         }
     }
 
@@ -288,13 +289,14 @@ impl<C: Chain> Stream<C> {
 }
 
 /// Records divided by key.
-pub struct KeyedStream<K, T> {
+pub struct KeyedStream<H, K, T> {
     pipeline: Pipeline,
-    head: Box<dyn Head<Keyed<K, T>>>,
+    head: H,
+    records: PhantomData<fn() -> (K, T)>,
     has_event_time: bool,
 }
 
-impl<K, T> fmt::Debug for KeyedStream<K, T> {
+impl<H, K, T> fmt::Debug for KeyedStream<H, K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedStream")
             .field("pipeline", &self.pipeline)
@@ -302,9 +304,9 @@ impl<K, T> fmt::Debug for KeyedStream<K, T> {
     }
 }
 
-impl<K, T> KeyedStream<K, T> {
+impl<H, K, T> KeyedStream<H, K, T> {
     /// Cuts event time into windows.
-    pub fn window(self, windows: Windows) -> WindowedStream<K, T, Discard> {
+    pub fn window(self, windows: Windows) -> WindowedStream<H, K, T, Discard> {
         WindowedStream {
             keyed: self,
             windows,
@@ -315,14 +317,14 @@ impl<K, T> KeyedStream<K, T> {
 }
 
 /// Records divided by key and window, ready to be aggregated.
-pub struct WindowedStream<K, T, L> {
-    keyed: KeyedStream<K, T>,
+pub struct WindowedStream<H, K, T, L> {
+    keyed: KeyedStream<H, K, T>,
     windows: Windows,
     lateness: Duration,
     late: L,
 }
 
-impl<K, T, L> fmt::Debug for WindowedStream<K, T, L> {
+impl<H, K, T, L> fmt::Debug for WindowedStream<H, K, T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WindowedStream")
             .field("windows", &self.windows)
@@ -330,7 +332,7 @@ impl<K, T, L> fmt::Debug for WindowedStream<K, T, L> {
     }
 }
 
-impl<K, T> WindowedStream<K, T, Discard> {
+impl<H, K, T> WindowedStream<H, K, T, Discard> {
     /// Writes records that come after all their windows have closed into a sink of their own. Without this they are only
     /// counted, as `late`.
     pub fn late_records<S, F>(
@@ -338,7 +340,7 @@ impl<K, T> WindowedStream<K, T, Discard> {
         name: &str,
         map: F,
         sink: S,
-    ) -> WindowedStream<K, T, LateSink<S, F>>
+    ) -> WindowedStream<H, K, T, LateSink<S, F>>
     where
         S: TwoPhaseCommitSinkFunction,
         F: Fn(LateRecord<K, T>) -> S::Input + Clone + Send + Sync + 'static,
@@ -359,8 +361,9 @@ impl<K, T> WindowedStream<K, T, Discard> {
     }
 }
 
-impl<K, T, L> WindowedStream<K, T, L>
+impl<H, K, T, L> WindowedStream<H, K, T, L>
 where
+    H: Head<Keyed<K, T>>,
     K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + 'static,
     T: Send + 'static,
     L: Tail<Keyed<K, T>>,
@@ -377,7 +380,7 @@ where
         self,
         name: &str,
         aggregate: A,
-    ) -> Stream<WindowChain<K, T, A, L>> {
+    ) -> Stream<H, WindowChain<K, T, A, L>> {
         let Self {
             keyed,
             windows,
@@ -388,6 +391,7 @@ where
             mut pipeline,
             head,
             has_event_time,
+            ..
         } = keyed;
         let operator = pipeline.checked(OperatorId::new(name), "operator");
         if let Some(problem) = windows.problem() {

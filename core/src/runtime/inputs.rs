@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::failure::{Failure, JobError};
 use super::subtask::{Seat, Subtask};
-use crate::pipeline::{BatchStage, Element, Signal};
+use crate::pipeline::{Element, Signal, Stage};
 use crate::protocol::Alignment;
 use crate::time::Timestamp;
 
@@ -68,11 +68,7 @@ impl<T: Send + 'static> Inputs<T> {
     }
 
     /// Runs a subtask on these inputs, up to the last barrier.
-    pub(crate) async fn run(
-        mut self,
-        seat: Seat,
-        stage: Box<dyn BatchStage<T>>,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run<N: Stage<T>>(mut self, seat: Seat, stage: N) -> Result<(), Failure> {
         let mut subtask = Subtask::new(seat, stage);
         let result = self.feed(&mut subtask).await;
         if result.is_err() {
@@ -81,7 +77,7 @@ impl<T: Send + 'static> Inputs<T> {
         result
     }
 
-    async fn feed(&mut self, subtask: &mut Subtask<T>) -> Result<(), Failure> {
+    async fn feed<N: Stage<T>>(&mut self, subtask: &mut Subtask<T, N>) -> Result<(), Failure> {
         loop {
             let element = tokio::select! {
                 biased;
@@ -89,17 +85,20 @@ impl<T: Send + 'static> Inputs<T> {
                 element = self.next() => element,
             };
             match element.ok_or(Failure::Cancelled)? {
-                (_, Element::Batch(mut records)) => {
-                    subtask.batch(&mut records, Signal::BatchEnd).await?;
+                (_, Element::Batch(records)) => {
+                    for record in records {
+                        subtask.push(record);
+                    }
+                    subtask.signal(Signal::BatchEnd).await?;
                 }
                 (input, Element::Watermark(watermark)) => {
                     if let Some(signal) = self.event_time(input, Some(watermark)) {
-                        subtask.batch(&mut Vec::new(), signal).await?;
+                        subtask.signal(signal).await?;
                     }
                 }
                 (input, Element::Idle) => {
                     if let Some(signal) = self.event_time(input, None) {
-                        subtask.batch(&mut Vec::new(), signal).await?;
+                        subtask.signal(signal).await?;
                     }
                 }
                 (input, Element::Barrier(barrier)) => {

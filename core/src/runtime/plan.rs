@@ -14,17 +14,17 @@ use super::site::Launch;
 use crate::checkpoint::Manifest;
 use crate::error::SourceError;
 use crate::identity::{JobId, OperatorId, SinkId, SourceId};
-use crate::pipeline::BatchStage;
+use crate::pipeline::Stage;
 use crate::source::{Source, SplitId};
 
 /// The part of a pipeline in front of a chain: what feeds it.
 #[async_trait]
-pub trait Head<T>: Send + Sync {
+pub trait Head<T>: Send + Sync + 'static {
     /// Adds to the run the subtasks that feed these chains, one each.
-    async fn launch(
+    async fn launch<N: Stage<T>>(
         &self,
         launch: &mut Launch,
-        stages: Vec<Box<dyn BatchStage<T>>>,
+        stages: Vec<N>,
     ) -> Result<(), JobError>;
 }
 

@@ -10,7 +10,7 @@ use super::subtask::{Seat, Subtask};
 use crate::checkpoint::SplitSnapshot;
 use crate::error::SourceError;
 use crate::identity::SourceId;
-use crate::pipeline::{BatchStage, HANDFUL, Record, Signal, TimestampAssigner};
+use crate::pipeline::{Record, Signal, Stage, TimestampAssigner};
 use crate::protocol::Barrier;
 use crate::source::{Source, SourceBatch, SourceEvent, SourceReader};
 use crate::time::Timestamp;
@@ -38,10 +38,7 @@ enum Next<R, P> {
 }
 
 impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
-    pub(crate) async fn run(
-        mut self,
-        stage: Box<dyn BatchStage<S::Record>>,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn run<N: Stage<S::Record>>(mut self, stage: N) -> Result<(), Failure> {
         let mut subtask = Subtask::new(self.seat.clone(), stage);
         let result = self.read(&mut subtask).await;
         if result.is_err() {
@@ -50,8 +47,10 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         result
     }
 
-    async fn read(&mut self, subtask: &mut Subtask<S::Record>) -> Result<(), Failure> {
-        let mut records = Vec::with_capacity(HANDFUL);
+    async fn read<N: Stage<S::Record>>(
+        &mut self,
+        subtask: &mut Subtask<S::Record, N>,
+    ) -> Result<(), Failure> {
         if self.reader.is_none() {
             self.exhausted(subtask).await?;
         }
@@ -73,9 +72,9 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 }
                 Next::Event(event) => match event.map_err(|cause| self.failed(cause))? {
                     SourceEvent::Batch(batch) => {
-                        self.stamp(batch, &mut records, subtask);
+                        self.stamp(batch, subtask);
                         let behind = self.event_time().unwrap_or(Signal::BatchEnd);
-                        subtask.batch(&mut records, behind).await?;
+                        subtask.signal(behind).await?;
                     }
                     SourceEvent::Idle(split) => {
                         self.clocks.idle(&split);
@@ -95,11 +94,10 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
     }
 
     /// Gives each record its event time, and the watermark of its split just before it, and takes it into the chain.
-    fn stamp(
+    fn stamp<N: Stage<S::Record>>(
         &mut self,
         batch: SourceBatch<S::Record, S::Position>,
-        records: &mut Vec<Record<S::Record>>,
-        subtask: &mut Subtask<S::Record>,
+        subtask: &mut Subtask<S::Record, N>,
     ) {
         self.records.add(batch.records.len() as u64);
         self.skipped.add(batch.skipped);
@@ -114,7 +112,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         let any = !batch.records.is_empty();
         for value in batch.records {
             let timestamp = self.assigner.timestamp(&value);
-            records.push(Record {
+            subtask.push(Record {
                 value,
                 timestamp,
                 watermark,
@@ -122,9 +120,6 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             if timestamp > newest {
                 newest = timestamp;
                 watermark = self.assigner.watermark(newest);
-            }
-            if records.len() == HANDFUL {
-                subtask.push_all(records);
             }
         }
         if any {
@@ -147,26 +142,32 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         })
     }
 
-    async fn tell_event_time(&mut self, subtask: &mut Subtask<S::Record>) -> Result<(), Failure> {
+    async fn tell_event_time<N: Stage<S::Record>>(
+        &mut self,
+        subtask: &mut Subtask<S::Record, N>,
+    ) -> Result<(), Failure> {
         match self.event_time() {
-            Some(signal) => subtask.batch(&mut Vec::new(), signal).await,
+            Some(signal) => subtask.signal(signal).await,
             None => Ok(()),
         }
     }
 
-    async fn exhausted(&mut self, subtask: &mut Subtask<S::Record>) -> Result<(), Failure> {
+    async fn exhausted<N: Stage<S::Record>>(
+        &mut self,
+        subtask: &mut Subtask<S::Record, N>,
+    ) -> Result<(), Failure> {
         if A::HAS_EVENT_TIME {
             self.said = Signal::Watermark(Timestamp::MAX);
-            subtask.batch(&mut Vec::new(), self.said).await?;
+            subtask.signal(self.said).await?;
         }
         let told = self.seat.events.send(Event::Exhausted).await;
         told.map_err(|_| Failure::Cancelled)
     }
 
-    async fn barrier(
+    async fn barrier<N: Stage<S::Record>>(
         &mut self,
         barrier: Barrier,
-        subtask: &mut Subtask<S::Record>,
+        subtask: &mut Subtask<S::Record, N>,
     ) -> Result<(), Failure> {
         let splits: Vec<SplitSnapshot> = self.clocks.snapshot(&self.id).map_err(|error| {
             self.failed(SourceError::rejected("a position can't be stored").caused_by(error))

@@ -1,6 +1,7 @@
 //! A subtask: a chain, and its part in checkpoints.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -15,7 +16,7 @@ use crate::checkpoint::{
 };
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SubtaskIndex};
-use crate::pipeline::{BatchStage, Cut, Record, Signal};
+use crate::pipeline::{Cut, Record, Signal, Stage};
 use crate::protocol::{Barrier, CoordinatorEvent, ParticipantId, Vote};
 
 /// What a participant adds to a checkpoint.
@@ -39,35 +40,33 @@ pub(crate) struct Seat {
 }
 
 /// A running chain with its seat.
-pub(crate) struct Subtask<T> {
+pub(crate) struct Subtask<T, N> {
     seat: Seat,
-    stage: Box<dyn BatchStage<T>>,
+    stage: N,
     /// State on its way to the store: records go on meanwhile.
     voting: JoinSet<Result<(), Failure>>,
+    records: PhantomData<fn(T)>,
 }
 
-impl<T: Send + 'static> Subtask<T> {
-    pub(crate) fn new(seat: Seat, stage: Box<dyn BatchStage<T>>) -> Self {
+impl<T: Send + 'static, N: Stage<T>> Subtask<T, N> {
+    pub(crate) fn new(seat: Seat, stage: N) -> Self {
         Self {
             seat,
             stage,
             voting: JoinSet::new(),
+            records: PhantomData,
         }
     }
 
-    /// Takes records through the chain.
-    pub(crate) fn push_all(&mut self, records: &mut Vec<Record<T>>) {
-        self.stage.push_all(records);
+    /// Takes a record through the chain.
+    #[inline]
+    pub(crate) fn push(&mut self, record: Record<T>) {
+        self.stage.push(record);
     }
 
-    /// Takes a batch through the chain, and what comes behind it.
-    pub(crate) async fn batch(
-        &mut self,
-        records: &mut Vec<Record<T>>,
-        behind: Signal,
-    ) -> Result<(), Failure> {
-        self.stage.push_all(records);
-        self.stage.signal(behind, &mut Cut::default()).await
+    /// Takes a signal behind records through the chain.
+    pub(crate) async fn signal(&mut self, signal: Signal) -> Result<(), Failure> {
+        self.stage.signal(signal, &mut Cut::default()).await
     }
 
     /// Takes a barrier through the chain and votes; the vote is cast once the state is stored.
