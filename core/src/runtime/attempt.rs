@@ -155,7 +155,8 @@ impl Attempt<'_> {
             committers: launch.committers,
             tolerable_failures: self.settings.tolerable_failures,
             max_unconfirmed: limit.min(self.settings.max_unconfirmed),
-            subsumes: self.plan.max_prepared().is_none_or(|prepared| prepared > 1),
+            // What rides with later checkpoints is counted by nobody: so where the number is limited, nothing rides.
+            subsumes: self.plan.max_prepared().is_none(),
             retained: self.settings.retained_checkpoints,
         };
         let (log_requests, requests) = mpsc::channel(LOG_REQUESTS);
