@@ -85,12 +85,14 @@ pub enum Step {
         who: usize,
         how: Call,
     },
-    /// Some steps as they go when nothing is lost; perhaps only as far as a decision is to be written.
+    /// Some steps as they go when nothing is lost; perhaps only as far as a decision is to be written, perhaps with
+    /// commits that fall behind.
     Progress {
         who: usize,
         steps: usize,
         records: u64,
         up_to_write: bool,
+        commits: bool,
     },
 }
 
@@ -137,9 +139,16 @@ fn step() -> impl Strategy<Value = Step> {
            2 => (who(), pick(), any::<bool>())
                .prop_map(|(who, pick, again)| Step::Confirm { who, pick, again }),
            3 => (who(), call()).prop_map(|(who, how)| Step::Recover { who, how }),
-           6 => (who(), 1..16usize, records(), any::<bool>())
-    .prop_map(|(who, steps, records, up_to_write)| Step::Progress { who, steps, records, up_to_write }),
-       ];
+           6 => (who(), 1..16usize, records(), any::<bool>(), any::<bool>()).prop_map(
+            |(who, steps, records, up_to_write, commits)| Step::Progress {
+                who,
+                steps,
+                records,
+                up_to_write,
+                commits,
+            }
+        ),
+    ];
     prop_oneof![1 => faults, 5 => work]
 }
 

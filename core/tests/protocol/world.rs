@@ -174,6 +174,7 @@ impl World {
                 steps,
                 records,
                 up_to_write,
+                commits,
             } => {
                 let index = who(index);
                 for _ in 0..steps {
@@ -183,7 +184,7 @@ impl World {
                     if up_to_write && writes {
                         break;
                     }
-                    if !self.progress(index) {
+                    if !self.progress(index, commits) {
                         self.event(index, CoordinatorEvent::Trigger, records);
                     }
                     rules::all(self);
@@ -193,8 +194,9 @@ impl World {
         rules::all(self);
     }
 
-    /// The next step of a process as it goes when nothing is lost. Returns whether there was one.
-    pub fn progress(&mut self, who: usize) -> bool {
+    /// The next step of a process as it goes when nothing is lost, with or without what follows a decision. Returns
+    /// whether there was one.
+    pub fn progress(&mut self, who: usize, commits: bool) -> bool {
         if matches!(self.processes[who].stage, Stage::Recovering(..)) {
             self.recover(who, Call::Answered);
             return true;
@@ -210,14 +212,14 @@ impl World {
         let committing = run.sinks.iter().position(|sink| sink.committing.is_some());
         if run.deciding.is_some() {
             self.write(who, Write::Answered);
-        } else if let Some(sink) = behind {
+        } else if let Some(sink) = behind.filter(|_| commits) {
             let newest = run.notified.len() - 1;
             self.notify(who, sink, newest);
         } else if !run.votes.is_empty() {
             self.vote(who, 0);
-        } else if let Some(sink) = committing {
+        } else if let Some(sink) = committing.filter(|_| commits) {
             self.commit(who, sink, Call::Answered);
-        } else if !run.confirmations.is_empty() {
+        } else if commits && !run.confirmations.is_empty() {
             self.confirm(who, 0, false);
         } else if let Some(sink) = waiting {
             self.prepare(who, sink, false);
@@ -660,7 +662,7 @@ impl World {
         // What is on its way now arrives after the takeover.
         let who = self.start(parallelism);
         while !self.processes[who].is_running() {
-            assert!(self.progress(who), "recovery came to a halt");
+            assert!(self.progress(who, true), "recovery came to a halt");
             while !self.on_their_way.is_empty() && self.processes[who].epoch > Epoch(0) {
                 self.late_write(0);
             }
@@ -685,7 +687,7 @@ impl World {
 
     /// Goes on until nothing moves any more.
     pub fn settle_down(&mut self, who: usize) {
-        while self.progress(who) {
+        while self.progress(who, true) {
             rules::all(self);
         }
     }
