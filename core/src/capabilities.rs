@@ -74,8 +74,8 @@ pub struct Capabilities {
     pub expiry: Option<Duration>,
     /// How many prepared transactions a subtask can hold at once; `None` if any number.
     ///
-    /// At `Some(1)` the next checkpoint waits for the commit of the one before, and a checkpoint that is dropped
-    /// rolls the job back, since its transaction can't ride with the next.
+    /// With a limit, a checkpoint waits until the commits before it leave room (at `Some(1)`, for the commit of the one
+    /// before), and one that is dropped rolls the job back, since its transaction would ride with the next in addition.
     pub max_prepared: Option<usize>,
 }
 

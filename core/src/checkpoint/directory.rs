@@ -1,11 +1,12 @@
 //! A checkpoint store in a directory: survives the death of the process and the loss of power.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
@@ -25,6 +26,8 @@ pub struct DirectoryCheckpointStore {
     /// Sets the aside files of this process apart from those of others.
     nonce: u64,
     next_aside: Arc<AtomicU64>,
+    /// Folders that are synced up to the root.
+    durable: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl DirectoryCheckpointStore {
@@ -38,10 +41,11 @@ impl DirectoryCheckpointStore {
             root: root.into(),
             nonce: RandomState::new().hash_one(std::process::id()),
             next_aside: Arc::default(),
+            durable: Arc::default(),
         };
         let aside = store.root.join(ASIDE);
-        fs::create_dir_all(&aside)
-            .and_then(|()| sync_folder(&store.root))
+        create_durable(&store.root)
+            .and_then(|()| create_durable(&aside))
             .and_then(|()| store.clear_aside())
             .map_err(|error| store.error("open", "", error))?;
         Ok(store)
@@ -59,9 +63,14 @@ impl DirectoryCheckpointStore {
     fn create_blocking(&self, name: &str, bytes: &[u8]) -> io::Result<Create> {
         let target = self.root.join(name);
         let folder = target.parent().unwrap_or(&self.root);
-        if !folder.exists() {
+        if !self.is_durable(folder) {
             fs::create_dir_all(folder)?;
-            sync_folder(&self.root)?;
+            for around in folder.ancestors().skip(1) {
+                if around.starts_with(&self.root) {
+                    sync_folder(around)?;
+                }
+            }
+            self.durable().insert(folder.to_owned());
         }
         let number = self.next_aside.fetch_add(1, Ordering::Relaxed);
         let aside = self
@@ -77,20 +86,45 @@ impl DirectoryCheckpointStore {
         Ok(created)
     }
 
+    /// Whether a folder is known to survive power loss. That it exists does not say so: another thread or process may
+    /// have created it just now, and not synced it yet.
+    fn is_durable(&self, folder: &Path) -> bool {
+        self.durable().contains(folder)
+    }
+
+    fn durable(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        // Whole between calls, so a panic elsewhere does not spoil it.
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn list_blocking(&self, prefix: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.list_into(prefix, &mut names)?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn list_into(&self, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
         let entries = match fs::read_dir(self.root.join(prefix)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             entries => entries?,
         };
-        let mut names = Vec::new();
         for entry in entries {
-            // A name that is not UTF-8 can't be one of ours.
-            if let Ok(name) = entry?.file_name().into_string() {
+            let entry = entry?;
+            // A name that is not UTF-8, or is hidden, can't be one of ours.
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                self.list_into(&format!("{prefix}{name}/"), names)?;
+            } else {
                 names.push(format!("{prefix}{name}"));
             }
         }
-        names.sort_unstable();
-        Ok(names)
+        Ok(())
     }
 
     fn error(&self, action: &'static str, name: &str, cause: io::Error) -> StoreError {
@@ -180,6 +214,19 @@ fn link(from: &Path, to: &Path) -> io::Result<Create> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Create::Exists),
         Err(error) => Err(error),
     }
+}
+
+/// Creates a folder that survives power loss, with those of its parents that are missing.
+fn create_durable(folder: &Path) -> io::Result<()> {
+    let named = |path: &&Path| !path.as_os_str().is_empty();
+    let ancestors = folder.ancestors().filter(named);
+    let missing: Vec<&Path> = ancestors.take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(folder)?;
+    for created in missing {
+        // A name is durable once the folder around it is synced.
+        sync_folder(created.parent().filter(named).unwrap_or(Path::new(".")))?;
+    }
+    sync_folder(folder)
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {

@@ -142,8 +142,13 @@ impl CheckpointLog {
                     newest.get_or_insert(manifest);
                     previous_decision
                 }
-                // Only the newest decision is never deleted.
-                None if newest.is_some() => None,
+                // Only the newest decision is never deleted. Where an older one was, a takeover may have been written
+                // since, by a process that had listed the log before: it is in a gap, and does not count.
+                None
+                | Some(LogRecord {
+                    event: LogEvent::Takeover,
+                    ..
+                }) if newest.is_some() => None,
                 _ => {
                     let object = object(&*self.store, &log_name(number));
                     let cause = "the log names a decision here, and there is none".to_owned();

@@ -5,6 +5,8 @@ mod log;
 mod manifest;
 mod memory;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use crate::envelope::EnvelopeError;
 use crate::identity::JobId;

@@ -100,7 +100,7 @@ enum Phase<S> {
 /// * All votes commit → decide. Only the log's answer makes a decision; no answer changes nothing.
 /// * A vote to abort → abort, roll back: the participant's transaction is gone.
 /// * Time-out before anyone failed → dropped. What was prepared for it rides with the next (participants list it in
-///   their next vote), up to a tolerable number in a row.
+///   their next vote), up to a tolerable number in a row. The last checkpoint has no next: it rolls back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Coordinator<S> {
     settings: CoordinatorSettings,
@@ -240,9 +240,9 @@ impl<S> Coordinator<S> {
     }
 
     fn timed_out(&mut self, checkpoint: CheckpointId) -> Vec<CoordinatorAction<S>> {
-        let missing = match &self.phase {
+        let (last, missing) = match &self.phase {
             Phase::Voting { barrier, votes } if barrier.checkpoint == checkpoint => {
-                self.settings.participants - votes.len()
+                (barrier.last, self.settings.participants - votes.len())
             }
             _ => return Vec::new(),
         };
@@ -253,8 +253,12 @@ impl<S> Coordinator<S> {
             format!("{missing} of {all} votes for checkpoint {checkpoint} did not come in time");
         if !self.settings.subsumes {
             return self.roll_back(format!(
-                "{late}, and a sink of this job can hold one prepared transaction only"
+                "{late}, and a sink of this job can't hold what it prepared for it beside the next"
             ));
+        }
+        if last {
+            // Whoever has voted has ended, and would never answer another barrier.
+            return self.roll_back(format!("{late}, and it was the last of this run"));
         }
         if self.failures_in_a_row > self.settings.tolerable_failures {
             let times = self.failures_in_a_row;

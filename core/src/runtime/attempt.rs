@@ -112,7 +112,12 @@ impl Attempt<'_> {
         {
             return Ok(JobEnd::AlreadyComplete);
         }
-        self.launch(recovered).await?.drive(stop).await
+        let run = tokio::select! {
+            biased;
+            () = left(&mut stop) => return Ok(JobEnd::Left),
+            launched = self.launch(recovered) => launched?,
+        };
+        run.drive(stop).await
     }
 
     async fn launch(&self, recovered: Recovered) -> Result<Run<'_>, JobError> {
@@ -155,7 +160,8 @@ impl Attempt<'_> {
             committers: launch.committers,
             tolerable_failures: self.settings.tolerable_failures,
             max_unconfirmed: limit.min(self.settings.max_unconfirmed),
-            subsumes: self.plan.max_prepared().is_none_or(|prepared| prepared > 1),
+            // What rides with later checkpoints is counted by nobody: so where the number is limited, nothing rides.
+            subsumes: self.plan.max_prepared().is_none(),
             retained: self.settings.retained_checkpoints,
         };
         let (log_requests, requests) = mpsc::channel(LOG_REQUESTS);
@@ -194,12 +200,12 @@ enum Next {
 
 impl Run<'_> {
     async fn drive(mut self, stop: watch::Receiver<Stop>) -> Result<JobEnd, JobError> {
-        let end = self.events_until_end(stop).await;
+        let end = self.events_until_end(stop.clone()).await;
         if matches!(end, Ok(End::Left)) {
             self.tasks.shutdown().await;
             return Ok(JobEnd::Left);
         }
-        let failed = self.tear_down().await;
+        let failed = self.tear_down(stop).await;
         match end? {
             End::Finished => match failed {
                 Some(error) => Err(error),
@@ -364,8 +370,9 @@ impl Run<'_> {
         })
     }
 
-    /// Ends all tasks: they come to their end by themselves once nobody talks to them. Returns the first failure.
-    async fn tear_down(&mut self) -> Option<JobError> {
+    /// Ends all tasks: they come to their end by themselves once nobody talks to them. Returns the first failure. If the
+    /// job is told to leave at once, those that have not ended are dropped.
+    async fn tear_down(&mut self, mut stop: watch::Receiver<Stop>) -> Option<JobError> {
         // Committers end when decisions do, sources when barriers do, everything behind a source with it.
         (self.decisions, _) = watch::channel(None);
         (self.log, _) = mpsc::channel(1);
@@ -374,7 +381,7 @@ impl Run<'_> {
         let deadline = Instant::now() + GRACE;
         let mut first = None;
         loop {
-            // Events are drained: a task that waits to tell one must not wait for ever.
+            // Events are closed: a task that waits to tell one must not wait for ever.
             tokio::select! {
                 biased;
                 task = self.tasks.join_next() => match task {
@@ -388,6 +395,10 @@ impl Run<'_> {
                     }
                     Some(Ok(Ok(()) | Err(Failure::Cancelled)) | Err(_)) => {}
                 },
+                () = left(&mut stop) => {
+                    self.tasks.shutdown().await;
+                    return first;
+                }
                 () = sleep_until(deadline) => {
                     warn!(job = %self.attempt.plan.job, "subtasks did not end in time: dropped");
                     self.tasks.shutdown().await;

@@ -28,6 +28,8 @@ pub use sink_stage::SinkTail;
 pub use site::{Launch, Site};
 
 pub(crate) use erased::ErasedSink;
+#[cfg(test)]
+pub(crate) use erased::encode;
 pub(crate) use inputs::Inputs;
 pub(crate) use plan::{ErasedSource, Plan, position_of};
 pub(crate) use source_subtask::SourceSubtask;
