@@ -1,6 +1,5 @@
 //! The keyed state of open windows: a hash table per window, oldest first.
 
-use std::collections::VecDeque;
 use std::hash::Hash;
 
 use hashbrown::HashTable;
@@ -36,7 +35,7 @@ pub(crate) struct Pane<K, A> {
 #[derive(Debug)]
 pub(crate) struct Panes<K, A> {
     /// In ascending order of start.
-    open: VecDeque<Pane<K, A>>,
+    open: Vec<Pane<K, A>>,
     /// The one that was used last: most records fall into it.
     hot: usize,
     /// Tables of closed windows, kept for their capacity.
@@ -58,7 +57,7 @@ struct Header {
 impl<K: Eq + Hash, A> Panes<K, A> {
     pub(crate) fn new() -> Self {
         Self {
-            open: VecDeque::new(),
+            open: Vec::new(),
             hot: 0,
             spare: Vec::new(),
         }
@@ -110,7 +109,8 @@ impl<K: Eq + Hash, A> Panes<K, A> {
 
     /// Takes out the oldest window if it starts at or before `start`.
     pub(crate) fn take_oldest(&mut self, start: i64) -> Option<Pane<K, A>> {
-        self.open.pop_front_if(|pane| pane.start <= start)
+        let due = self.open.first().is_some_and(|pane| pane.start <= start);
+        due.then(|| self.open.remove(0))
     }
 
     /// Gives back the table of a window that was taken out and emptied.

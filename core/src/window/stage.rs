@@ -76,9 +76,10 @@ where
             // Watermarks go to all subtasks alike, so at a barrier all have the same.
             watermark = watermark.max(stored);
         }
-        Ok(WindowStage {
+        let size = self.windows.size_millis();
+        let mut stage = WindowStage {
             operator: self.operator.clone(),
-            size: self.windows.size_millis(),
+            size,
             slide: self.windows.slide_millis(),
             lateness: self.lateness,
             aggregate: self.aggregate.clone(),
@@ -86,12 +87,16 @@ where
             panes,
             newest_start: 0,
             watermark,
+            span: size.saturating_add(millis(self.lateness)) - 1,
+            closed: i64::MIN,
             next,
             late: self.late.stage(site)?,
             late_records: site.count(&self.operator, "late"),
             results: site.count(&self.operator, "windows"),
             records: PhantomData,
-        })
+        };
+        stage.closed = stage.closed_start(watermark);
+        Ok(stage)
     }
 }
 
@@ -107,6 +112,10 @@ pub struct WindowStage<K, T, A: Aggregate<T>, N, L> {
     /// Start of the newest window of the record before: the next record mostly has the same, which saves a division.
     newest_start: i64,
     watermark: Timestamp,
+    /// From the start of a window to the watermark that closes it.
+    span: i64,
+    /// The newest start of a closed window, by the subtask's watermark.
+    closed: i64,
     next: N,
     late: L,
     late_records: Count,
@@ -123,14 +132,12 @@ impl<K, T, A: Aggregate<T>, N, L> fmt::Debug for WindowStage<K, T, A, N, L> {
 }
 
 impl<K, T, A: Aggregate<T>, N, L> WindowStage<K, T, A, N, L> {
-    /// The newest start of a window that is closed at a watermark.
+    /// The newest start of a window that is closed at a watermark: start + span <= watermark.
     fn closed_start(&self, watermark: Timestamp) -> i64 {
-        // Closed: start + size - 1 + lateness <= watermark.
         if watermark == Timestamp::MAX {
             return i64::MAX;
         }
-        let span = self.size.saturating_add(millis(self.lateness)) - 1;
-        watermark.as_millis().saturating_sub(span)
+        watermark.as_millis().saturating_sub(self.span)
     }
 }
 
@@ -202,21 +209,26 @@ where
         if !(0..self.slide).contains(&time.wrapping_sub(self.newest_start)) {
             self.newest_start = time.saturating_sub(time.rem_euclid(self.slide));
         }
-        let closed = self.closed_start(self.watermark.max(record.watermark));
-        let Keyed { hash, key, value } = &record.value;
+        let closed = self
+            .closed
+            .max(record.watermark.as_millis().saturating_sub(self.span));
         let mut start = self.newest_start;
-        let oldest = time.saturating_sub(self.size);
         if start <= closed {
             self.late_records.add(1);
             self.late.push(record);
             return;
         }
+        let Keyed { hash, key, value } = &record.value;
         // From the newest window that covers the record back to the oldest that is open.
-        while start > oldest && start > closed {
+        let bound = closed.max(time.saturating_sub(self.size));
+        loop {
             let create = || self.aggregate.create();
             let accumulator = self.panes.accumulator(start, *hash, key, create);
             self.aggregate.add(accumulator, value);
             start = start.saturating_sub(self.slide);
+            if start <= bound {
+                return;
+            }
         }
     }
 
@@ -226,6 +238,7 @@ where
             Signal::Watermark(watermark) => {
                 self.close(watermark, cut).await?;
                 self.watermark = self.watermark.max(watermark);
+                self.closed = self.closed_start(self.watermark);
                 handed_on = Signal::Watermark(watermark.saturating_sub(self.lateness));
             }
             Signal::Barrier(_) => self.snapshot(cut)?,
