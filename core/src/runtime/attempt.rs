@@ -69,7 +69,7 @@ struct Run<'a> {
     /// Totals at the checkpoint that the run began from.
     counts: BTreeMap<String, u64>,
     /// When the checkpoint under way is too late, and whether all input had ended when it began.
-    under_way: Option<(CheckpointId, Instant)>,
+    under_way: Option<(Barrier, Instant)>,
     complete: bool,
     /// Source subtasks that still read.
     reading: usize,
@@ -198,7 +198,7 @@ enum Next {
     Event(Event),
     Stop,
     Trigger,
-    TimedOut(CheckpointId),
+    TimedOut(Barrier),
 }
 
 impl Run<'_> {
@@ -241,7 +241,7 @@ impl Run<'_> {
                 () = left(&mut stop) => return Ok(End::Left),
                 () = asked_to_stop(&mut asked), if !stopping => Next::Stop,
                 Some(event) = self.events.recv() => Next::Event(event),
-                checkpoint = too_late(self.under_way) => Next::TimedOut(checkpoint),
+                barrier = too_late(self.under_way) => Next::TimedOut(barrier),
                 _ = ticks.tick() => Next::Trigger,
             };
             let event = match next {
@@ -261,9 +261,11 @@ impl Run<'_> {
                     CoordinatorEvent::Stop
                 }
                 Next::Trigger => CoordinatorEvent::Trigger,
-                Next::TimedOut(checkpoint) => {
-                    self.under_way = None;
-                    warn!(job = %self.attempt.plan.job, %checkpoint, "votes are late: dropped");
+                Next::TimedOut(barrier) => {
+                    let (job, checkpoint) = (&self.attempt.plan.job, barrier.checkpoint);
+                    // The last is not dropped, as nothing can follow it.
+                    self.under_way = barrier.last.then(|| (barrier, self.deadline()));
+                    warn!(%job, %checkpoint, last = barrier.last, "votes are late");
                     CoordinatorEvent::TimedOut(checkpoint)
                 }
             };
@@ -300,11 +302,14 @@ impl Run<'_> {
         Ok(None)
     }
 
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.attempt.settings.checkpoint_timeout
+    }
+
     fn inject(&mut self, barrier: Barrier) -> Result<(), JobError> {
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         tracing::debug!(%job, %epoch, checkpoint = %barrier.checkpoint, "barrier");
-        let deadline = Instant::now() + self.attempt.settings.checkpoint_timeout;
-        self.under_way = Some((barrier.checkpoint, deadline));
+        self.under_way = Some((barrier, self.deadline()));
         self.complete = self.reading == 0;
         for source in &self.barriers {
             match source.try_send(barrier) {
@@ -451,11 +456,11 @@ async fn wait_for(stop: &mut watch::Receiver<Stop>, wanted: impl Fn(Stop) -> boo
     }
 }
 
-async fn too_late(under_way: Option<(CheckpointId, Instant)>) -> CheckpointId {
+async fn too_late(under_way: Option<(Barrier, Instant)>) -> Barrier {
     match under_way {
-        Some((checkpoint, deadline)) => {
+        Some((barrier, deadline)) => {
             sleep_until(deadline).await;
-            checkpoint
+            barrier
         }
         None => std::future::pending().await,
     }
