@@ -14,7 +14,7 @@ pub enum Row<T> {
     Idle,
 }
 
-/// Splits of rows. Ends when all are read, or never.
+/// Splits of rows. Ends when all are read; if it is endless, more may come in each split, and never does.
 #[derive(Debug, Clone)]
 pub struct Rows<T> {
     pub splits: Arc<Vec<Vec<Row<T>>>>,
@@ -75,6 +75,11 @@ impl<T: Clone + std::fmt::Debug + Send + Sync + 'static> SourceReader for RowRea
 
     async fn next(&mut self) -> Result<SourceEvent<T, usize>, SourceError> {
         tokio::task::yield_now().await;
+        if self.rows.endless {
+            let rows = &self.rows.splits;
+            self.splits
+                .retain(|(split, at)| *at < rows[index(split)].len());
+        }
         if self.splits.is_empty() {
             if self.rows.endless {
                 std::future::pending::<()>().await;
@@ -83,8 +88,7 @@ impl<T: Clone + std::fmt::Debug + Send + Sync + 'static> SourceReader for RowRea
         }
         let turn = self.turn % self.splits.len();
         let (split, at) = &mut self.splits[turn];
-        let index: usize = split.as_str().parse().unwrap();
-        let rest = &self.rows.splits[index][*at..];
+        let rest = &self.rows.splits[index(split)][*at..];
         if rest.is_empty() {
             return Ok(SourceEvent::Finished(self.splits.remove(turn).0));
         }
@@ -110,4 +114,8 @@ impl<T: Clone + std::fmt::Debug + Send + Sync + 'static> SourceReader for RowRea
             skipped: 0,
         }))
     }
+}
+
+fn index(split: &SplitId) -> usize {
+    split.as_str().parse().unwrap()
 }

@@ -150,7 +150,7 @@ pub struct World<S> {
 impl World<MemorySource<Event>> {
     /// Four splits that make about ten checkpoints.
     pub fn new() -> Self {
-        let events = events(4, 256);
+        let events = events(4, 192);
         Self::over(MemorySource::new(events.clone()), events, TUMBLING)
     }
 }

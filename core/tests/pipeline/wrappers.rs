@@ -1,6 +1,6 @@
 //! A [`Plan`] around a sink, a store, a source; and what must hold at each of their calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,6 +46,11 @@ impl Observed {
         self.with(|facts| facts.handles)
     }
 
+    /// An operator has accepted that it is lost.
+    pub fn accept(&self, lost: &TransactionId) {
+        self.with(|facts| facts.committed.insert(lost.clone()));
+    }
+
     pub fn violations(&self) -> Vec<String> {
         self.with(|facts| facts.violations.clone())
     }
@@ -60,6 +65,25 @@ pub struct Faulty<S> {
     pub max_prepared: Option<usize>,
     /// Whether one run at a time is alive: then recovery must have left nothing in doubt when a transaction begins.
     pub alone: bool,
+}
+
+impl<S: TwoPhaseCommitSinkFunction> Faulty<S> {
+    /// No subtask may hold more prepared transactions than the sink says it can.
+    async fn count_prepared(&self) -> Result<(), SinkError> {
+        let Some(limit) = self.max_prepared else {
+            return Ok(());
+        };
+        let mut prepared = BTreeMap::new();
+        for found in self.inner.in_doubt(&JobId::new("faults").unwrap()).await? {
+            let id = found.transaction;
+            *prepared.entry((id.sink, id.epoch, id.subtask)).or_insert(0) += 1;
+        }
+        for (holder, count) in prepared {
+            self.observed
+                .demand(count <= limit, || format!("{holder:?} holds {count}"));
+        }
+        Ok(())
+    }
 }
 
 fn sink_error(kind: ErrorKind) -> SinkError {
@@ -111,6 +135,7 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
             .plan
             .around(Op::PreCommit, sink_error, pre_commit)
             .await?;
+        self.count_prepared().await?;
         self.observed
             .with(|facts| facts.handles += usize::from(handle.is_some()));
         Ok(handle)
@@ -211,9 +236,10 @@ impl CheckpointStore for FaultyStore {
             None => Op::CreateState,
         };
         let create = async {
-            // Known before others can read it.
             let created = self.inner.create(name, bytes).await?;
-            if created == Create::Created {
+            // A record that a process long gone writes into a gap of the log is no decision.
+            let newest = self.inner.list("log/").await?;
+            if created == Create::Created && newest.last().is_some_and(|newest| newest == name) {
                 self.observed
                     .with(|facts| facts.decided.extend(named.into_iter().flatten()));
             }
