@@ -1,5 +1,6 @@
 //! Pipelines whose sinks write exactly once, by checkpoint-driven two-phase commit.
 
+mod at_least_once;
 mod capabilities;
 mod checkpoint;
 mod envelope;
@@ -17,6 +18,7 @@ mod window;
 
 pub use async_trait::async_trait;
 
+pub use at_least_once::{AtLeastOnce, NeverPrepared, RecordWriter};
 pub use capabilities::{AtomicUnit, Capabilities, Evidence, Fencing, Isolation, Resume};
 pub use checkpoint::{
     CheckpointError, CheckpointStore, Create, DirectoryCheckpointStore, MemoryCheckpointStore,

@@ -41,7 +41,7 @@ fn loss(error: &JobError) -> (TransactionId, usize) {
     else {
         panic!("no loss: {text}");
     };
-    assert_eq!(*checkpoint >= transaction.checkpoint, true);
+    assert!(*checkpoint >= transaction.checkpoint);
     let named = [
         format!("sink {}", transaction.sink),
         format!("checkpoint {checkpoint}"),

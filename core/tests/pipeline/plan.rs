@@ -170,12 +170,6 @@ impl Plan {
         self.0.reached.notified().await;
     }
 
-    /// Waits until something went wrong so many times.
-    pub async fn fired_times(&self, times: usize) {
-        let mut fired = self.0.fired.subscribe();
-        fired.wait_for(|fired| *fired >= times).await.unwrap();
-    }
-
     /// Lets all held calls go on.
     pub fn release(&self) {
         self.0.released.send_replace(true);

@@ -217,7 +217,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             .aggregate(
                 "windows",
                 fold(Vec::new(), |ids: &mut Vec<u32>, event: &Event| {
-                    ids.push(event.id)
+                    ids.push(event.id);
                 }),
             )
             .map(|window| {
