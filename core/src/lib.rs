@@ -64,6 +64,7 @@
 //! `write`, `pre_commit`, `vote`, `decide`, `commit`, `confirm`, `retire` in a checkpoint; `abort` when one is decided
 //! against. Their fields have the same names everywhere: `job`, `epoch`, `sink`, `subtask`, `checkpoint`.
 
+mod at_least_once;
 mod capabilities;
 mod checkpoint;
 pub mod docs;
@@ -82,6 +83,7 @@ mod window;
 
 pub use async_trait::async_trait;
 
+pub use at_least_once::{AtLeastOnce, NeverPrepared, RecordWriter};
 pub use capabilities::{AtomicUnit, Capabilities, Evidence, Fencing, Isolation, Resume};
 pub use checkpoint::{
     CheckpointError, CheckpointStore, Create, DirectoryCheckpointStore, MemoryCheckpointStore,

@@ -38,7 +38,7 @@ pub enum CoordinatorEvent<S> {
         /// What.
         vote: Vote<S>,
     },
-    /// The votes took too long.
+    /// The votes took too long. Of the last barrier it may come again.
     TimedOut(CheckpointId),
     /// The decision is in the log.
     Decided(CheckpointId),
@@ -240,25 +240,29 @@ impl<S> Coordinator<S> {
     }
 
     fn timed_out(&mut self, checkpoint: CheckpointId) -> Vec<CoordinatorAction<S>> {
-        let (last, missing) = match &self.phase {
+        let (missing, last) = match &self.phase {
             Phase::Voting { barrier, votes } if barrier.checkpoint == checkpoint => {
-                (barrier.last, self.settings.participants - votes.len())
+                (self.settings.participants - votes.len(), barrier.last)
             }
             _ => return Vec::new(),
         };
         self.failures_in_a_row += 1;
-        self.phase = Phase::Idle;
         let all = self.settings.participants;
         let late =
             format!("{missing} of {all} votes for checkpoint {checkpoint} did not come in time");
+        if last {
+            // Sources end with the last barrier, so no other can follow it: wait on, as long as is tolerated.
+            let times = self.failures_in_a_row;
+            return match times > self.settings.tolerable_failures {
+                true => self.roll_back(format!("{late}; waited for {times} times in a row")),
+                false => Vec::new(),
+            };
+        }
+        self.phase = Phase::Idle;
         if !self.settings.subsumes {
             return self.roll_back(format!(
                 "{late}, and a sink of this job can't hold what it prepared for it beside the next"
             ));
-        }
-        if last {
-            // Whoever has voted has ended, and would never answer another barrier.
-            return self.roll_back(format!("{late}, and it was the last of this run"));
         }
         if self.failures_in_a_row > self.settings.tolerable_failures {
             let times = self.failures_in_a_row;

@@ -1,7 +1,12 @@
 //! One run of a job: drives the [`Coordinator`] from recovery to the last commit.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -64,7 +69,7 @@ struct Run<'a> {
     /// Totals at the checkpoint that the run began from.
     counts: BTreeMap<String, u64>,
     /// When the checkpoint under way is too late, and whether all input had ended when it began.
-    under_way: Option<(CheckpointId, Instant)>,
+    under_way: Option<(Barrier, Instant)>,
     complete: bool,
     /// Source subtasks that still read.
     reading: usize,
@@ -83,6 +88,10 @@ enum End {
 impl Attempt<'_> {
     /// Runs the job once: recovers, works, and ends with everything committed, or with the reason why not.
     pub(super) async fn run(&self) -> Result<JobEnd, JobError> {
+        caught(self.recover_and_drive()).await
+    }
+
+    async fn recover_and_drive(&self) -> Result<JobEnd, JobError> {
         let recovery = Recovery {
             job: &self.plan.job,
             store: self.store,
@@ -195,7 +204,7 @@ enum Next {
     Event(Event),
     Stop,
     Trigger,
-    TimedOut(CheckpointId),
+    TimedOut(Barrier),
 }
 
 impl Run<'_> {
@@ -238,7 +247,7 @@ impl Run<'_> {
                 () = left(&mut stop) => return Ok(End::Left),
                 () = asked_to_stop(&mut asked), if !stopping => Next::Stop,
                 Some(event) = self.events.recv() => Next::Event(event),
-                checkpoint = too_late(self.under_way) => Next::TimedOut(checkpoint),
+                barrier = too_late(self.under_way) => Next::TimedOut(barrier),
                 _ = ticks.tick() => Next::Trigger,
             };
             let event = match next {
@@ -258,9 +267,11 @@ impl Run<'_> {
                     CoordinatorEvent::Stop
                 }
                 Next::Trigger => CoordinatorEvent::Trigger,
-                Next::TimedOut(checkpoint) => {
-                    self.under_way = None;
-                    warn!(job = %self.attempt.plan.job, %checkpoint, "votes are late: dropped");
+                Next::TimedOut(barrier) => {
+                    let (job, checkpoint) = (&self.attempt.plan.job, barrier.checkpoint);
+                    // The last is not dropped, as nothing can follow it.
+                    self.under_way = barrier.last.then(|| (barrier, self.deadline()));
+                    warn!(%job, %checkpoint, last = barrier.last, "votes are late");
                     CoordinatorEvent::TimedOut(checkpoint)
                 }
             };
@@ -297,11 +308,14 @@ impl Run<'_> {
         Ok(None)
     }
 
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.attempt.settings.checkpoint_timeout
+    }
+
     fn inject(&mut self, barrier: Barrier) -> Result<(), JobError> {
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         tracing::debug!(%job, %epoch, checkpoint = %barrier.checkpoint, "barrier");
-        let deadline = Instant::now() + self.attempt.settings.checkpoint_timeout;
-        self.under_way = Some((barrier.checkpoint, deadline));
+        self.under_way = Some((barrier, self.deadline()));
         self.complete = self.reading == 0;
         for source in &self.barriers {
             match source.try_send(barrier) {
@@ -411,11 +425,31 @@ impl Run<'_> {
 
 fn panicked(error: tokio::task::JoinError) -> JobError {
     let text = error.to_string();
-    let message = error.try_into_panic().ok().and_then(|panic| {
-        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-        text.or_else(|| panic.downcast_ref::<String>().cloned())
-    });
+    let message = error
+        .try_into_panic()
+        .ok()
+        .and_then(|panic| message(&*panic));
     JobError::Panicked(message.unwrap_or(text))
+}
+
+fn message(panic: &(dyn Any + Send)) -> Option<String> {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+}
+
+/// Turns a panic of a connector during recovery, where it runs in no task of its own, into the error that it would be
+/// in a subtask.
+async fn caught<T>(attempt: impl Future<Output = Result<T, JobError>>) -> Result<T, JobError> {
+    let mut attempt = pin!(attempt);
+    // What panicked is not polled again, and the next run takes nothing from it but what is in the store.
+    let polled = poll_fn(|context| {
+        catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(context)))
+            .map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
+    });
+    polled.await.unwrap_or_else(|panic| {
+        let text = message(&*panic).unwrap_or_else(|| "without a message".to_owned());
+        Err(JobError::Panicked(text))
+    })
 }
 
 async fn left(stop: &mut watch::Receiver<Stop>) {
@@ -433,11 +467,11 @@ async fn wait_for(stop: &mut watch::Receiver<Stop>, wanted: impl Fn(Stop) -> boo
     }
 }
 
-async fn too_late(under_way: Option<(CheckpointId, Instant)>) -> CheckpointId {
+async fn too_late(under_way: Option<(Barrier, Instant)>) -> Barrier {
     match under_way {
-        Some((checkpoint, deadline)) => {
+        Some((barrier, deadline)) => {
             sleep_until(deadline).await;
-            checkpoint
+            barrier
         }
         None => std::future::pending().await,
     }

@@ -126,7 +126,7 @@ pub enum JobError {
     /// A checkpoint failed.
     #[error("rolled back: {0}")]
     RolledBack(String),
-    /// A subtask panicked, most likely in a function of the pipeline.
+    /// A subtask or a connector panicked, most likely in a function of the pipeline.
     #[error("a subtask panicked: {0}")]
     Panicked(String),
     /// The restart strategy has no attempts left.

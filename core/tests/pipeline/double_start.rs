@@ -1,0 +1,148 @@
+//! One job, two processes: the older one stops, and changes nothing.
+
+use cofferdam::memory::MemorySource;
+use cofferdam::{JobEnd, JobError};
+
+use crate::plan::{Mode, Op, Plan, When};
+use crate::world::{Event, Outcome, World, ms, run};
+
+fn world() -> World<MemorySource<Event>> {
+    World {
+        alone: false,
+        ..World::new()
+    }
+}
+
+/// What an older run leaves when it wakes after its successor's recovery is swept by the next start.
+async fn sweep(world: &World<MemorySource<Event>>) {
+    world.check_visible();
+    let swept = run(world.job(&Plan::none()), &Plan::none()).await;
+    assert_eq!(swept.end(), Some(JobEnd::AlreadyComplete));
+    world.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_older_of_two_stops_and_says_why() {
+    for parallelism in [1, 2, 4] {
+        let world = world();
+        let (old, new) = (Plan::none(), Plan::none());
+        let older = world.job(&old).parallelism(parallelism);
+        let mut progress = older.handle();
+        let successor = async {
+            while progress.progress().checkpoint.is_none() {
+                assert!(progress.changed().await);
+            }
+            run(world.job(&new).parallelism(parallelism), &new).await
+        };
+        let (older, newer) = tokio::join!(run(older, &old), successor);
+        let error = older.error();
+        assert!(matches!(error, JobError::Fenced { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "job faults was taken over: this process ran it as epoch 1, and epoch 2 was started since. \
+             Nothing is lost; let one process at a time run a job"
+        );
+        assert_eq!(newer.end(), Some(JobEnd::Completed), "{newer:?}");
+        sweep(&world).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_starts_at_once_end_in_one_output() {
+    let world = world();
+    let plan = Plan::none();
+    let start = || run(world.job(&plan).parallelism(2), &plan);
+    let outcomes: [Outcome; 4] = tokio::join!(start(), start(), start(), start()).into();
+    let ended = outcomes.iter().filter_map(Outcome::end).count();
+    assert_eq!(ended, 1, "{outcomes:#?}");
+    for outcome in outcomes {
+        if let Outcome::Ended(Err(error)) = outcome {
+            assert!(error.is_fenced(), "{error}");
+        }
+    }
+    sweep(&world).await;
+}
+
+const HELD: [Op; 13] = [
+    Op::CreateTakeover,
+    Op::Read,
+    Op::List,
+    Op::AbortStale,
+    Op::Splits,
+    Op::Open,
+    Op::Next,
+    Op::Begin,
+    Op::Write,
+    Op::PreCommit,
+    Op::CreateState,
+    Op::CreateDecision,
+    Op::Commit,
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_zombie_that_wakes_after_its_successor_is_done_changes_nothing() {
+    for op in HELD {
+        for when in [When::Before, When::After] {
+            for n in [1, 2, 5] {
+                let world = world();
+                let plan = Plan::at(op, n, Mode::Hold(when));
+                let zombie = run(world.job(&plan).parallelism(2), &plan);
+                let successor = async {
+                    plan.reached().await;
+                    world.finish(2).await;
+                    plan.release();
+                };
+                tokio::select! {
+                    biased;
+                    (outcome, ()) = async { tokio::join!(zombie, successor) } => match outcome {
+                        Outcome::Ended(Ok(report)) => assert_eq!(report.end, JobEnd::AlreadyComplete),
+                        outcome => {
+                            let error = outcome.error();
+                            assert!(error.is_fenced(), "{op:?} {when:?} {n}: {error}");
+                        }
+                    },
+                    // It has no n-th call of this kind.
+                    () = tokio::time::sleep(ms(120_000)) => assert_eq!(plan.fired(), 0),
+                }
+                if plan.fired() > 0 {
+                    sweep(&world).await;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zombie_that_wakes_while_its_successor_works_changes_nothing() {
+    for op in [
+        Op::Write,
+        Op::PreCommit,
+        Op::CreateState,
+        Op::CreateDecision,
+        Op::Commit,
+    ] {
+        for when in [When::Before, When::After] {
+            let world = world();
+            let old = Plan::at(op, 3, Mode::Hold(when));
+            let new = Plan::at(Op::PreCommit, 2, Mode::Hold(When::After));
+            let zombie = async {
+                let outcome = run(world.job(&old).parallelism(2), &old).await;
+                new.release();
+                outcome
+            };
+            let successor = async {
+                old.reached().await;
+                let wake = async {
+                    new.reached().await;
+                    old.release();
+                };
+                tokio::join!(run(world.job(&new).parallelism(2), &new), wake).0
+            };
+            let (zombie, successor) = tokio::join!(zombie, successor);
+            let error = zombie.error();
+            assert!(error.is_fenced(), "{op:?} {when:?}: {error}");
+            assert_eq!(successor.end(), Some(JobEnd::Completed), "{successor:?}");
+            sweep(&world).await;
+        }
+    }
+}

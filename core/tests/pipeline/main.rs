@@ -1,0 +1,33 @@
+//! Whole jobs over the reference source, sink and stores, with faults at every step.
+//!
+//! `plan` says which call goes wrong and how; `wrappers` put a plan around sinks, stores and sources; `world` is what
+//! outlives a crash, with what must come out of it.
+
+#[cfg(test)]
+mod ambiguous;
+#[cfg(test)]
+mod at_least_once;
+#[cfg(test)]
+mod double_start;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod lost;
+#[cfg(test)]
+mod plan;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod rows;
+#[cfg(test)]
+mod spans;
+#[cfg(test)]
+mod timeouts;
+#[cfg(test)]
+mod windows;
+#[cfg(test)]
+mod world;
+#[cfg(test)]
+mod wrappers;
