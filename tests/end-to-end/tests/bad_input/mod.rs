@@ -1,0 +1,1 @@
+//! Input, disks and checkpoints that are not as they should be.
