@@ -68,8 +68,8 @@ pub fn job(options: &Options) -> Result<Job, StoreError> {
             1500,
         ),
     };
-    let event_time =
-        EventTime::of(|reading: &Reading| Timestamp::from_millis(reading.time)).out_of_order_by(BOUND);
+    let event_time = EventTime::of(|reading: &Reading| Timestamp::from_millis(reading.time))
+        .out_of_order_by(BOUND);
     let statistics = (
         count(),
         sum(|sample: &Sample| sample.value),

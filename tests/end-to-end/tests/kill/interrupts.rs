@@ -62,7 +62,9 @@ fn a_second_ctrl_c_leaves_at_once_and_loses_nothing() {
     eventually("records", || victim.has_reached("after abort_stale", 2));
     std::thread::sleep(Duration::from_millis(150));
     victim.signal("INT");
-    eventually("the last decision", || victim.has_reached("before decide", 1));
+    eventually("the last decision", || {
+        victim.has_reached("before decide", 1)
+    });
     victim.signal("INT");
     let report = victim.wait_within(Duration::from_secs(5)).report();
     assert_eq!(report["end"], "Left");

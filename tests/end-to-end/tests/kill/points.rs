@@ -33,7 +33,7 @@ const ONCE: [&str; 2] = ["take_over", "read_newest"];
 
 #[test]
 fn a_crash_at_any_step_changes_nothing() {
-    let files = data::generate(7, &[5000, 7000]);
+    let files = data::generate(7, &[8000, 10_000]);
     let points: Vec<(&str, &str, u32)> = SPANS
         .iter()
         .flat_map(|span| ["before", "after"].map(|edge| (*span, edge)))
@@ -44,7 +44,9 @@ fn a_crash_at_any_step_changes_nothing() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while let Some((span, edge, number)) = points.get(next.fetch_add(1, Ordering::SeqCst)) {
+                while let Some((span, edge, number)) =
+                    points.get(next.fetch_add(1, Ordering::SeqCst))
+                {
                     let crashes = crash(&files, span, edge, *number);
                     let mut reached = reached.lock().expect("no panic");
                     reached.insert((*span, *edge, *number), crashes);
@@ -62,7 +64,10 @@ fn a_crash_at_any_step_changes_nothing() {
             "abort_stale" => 2,
             _ => 3,
         };
-        assert!(*number > limit || *crashes > 0, "never reached: {edge} {span} {number}");
+        assert!(
+            *number > limit || *crashes > 0,
+            "never reached: {edge} {span} {number}"
+        );
     }
 }
 
@@ -72,8 +77,8 @@ fn crash(files: &Files, span: &str, edge: &str, number: u32) -> u32 {
     let site = Site::new(files, Format::Csv, Variant::Tumbling);
     let start = |crash_at: Option<&str>| Start {
         parallelism: 2,
-        interval: 12,
-        batch_delay: 12,
+        interval: 10,
+        batch_delay: 30,
         retained: 2,
         crash_at: crash_at.map(str::to_owned),
         ..Start::default()

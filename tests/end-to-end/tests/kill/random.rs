@@ -76,7 +76,9 @@ fn run_job(seed: u64, job: u32, tally: &Tally) {
         let stop_watcher = StopOnDrop(&stop);
         let completed = kill_until_it_ends(&site, &mut random, parallelisms, retained, tally);
         drop(stop_watcher);
-        let watcher = watcher.join().unwrap_or_else(|_| panic!("{name}: the reader failed"));
+        let watcher = watcher
+            .join()
+            .unwrap_or_else(|_| panic!("{name}: the reader failed"));
         site.assert_exact(&name);
         // Had it died after the last decision, up to four decisions could be unconfirmed, and kept.
         site.assert_retention(&name, retained + if completed { 0 } else { 4 });
@@ -88,7 +90,11 @@ fn run_job(seed: u64, job: u32, tally: &Tally) {
     });
     let undisturbed = Site::new(&files, format, variant);
     undisturbed.run(&Start::default()).report();
-    assert_eq!(undisturbed.lines(), site.lines(), "{name}: never killed, killed");
+    assert_eq!(
+        undisturbed.lines(),
+        site.lines(),
+        "{name}: never killed, killed"
+    );
 }
 
 /// Lets a watcher end also when the test fails.
@@ -114,7 +120,11 @@ fn kill_until_it_ends(
         let start = Start {
             parallelism: random.pick(parallelisms),
             interval: random.pick(&[10, 20, 40]),
-            batch_delay: if in_peace { 0 } else { random.pick(&[10, 30, 50]) },
+            batch_delay: if in_peace {
+                0
+            } else {
+                random.pick(&[10, 30, 50])
+            },
             retained,
             ..Start::default()
         };
@@ -134,7 +144,11 @@ fn kill_until_it_ends(
                 tally.kills.fetch_add(1, Ordering::SeqCst);
                 let mut hits = tally.hits.lock().expect("no panic");
                 let between = ["between spans".to_owned()];
-                let open = if end.open_spans.is_empty() { &between[..] } else { &end.open_spans };
+                let open = if end.open_spans.is_empty() {
+                    &between[..]
+                } else {
+                    &end.open_spans
+                };
                 for span in open {
                     *hits.entry(span.clone()).or_default() += 1;
                 }

@@ -115,7 +115,10 @@ pub fn write(folder: &Path, files: &Files, format: Format) -> Vec<PathBuf> {
         let (bytes, suffix) = match number % 3 {
             0 => (text.into_bytes(), ""),
             1 => (gzip(&text), ".gz"),
-            _ => (zstd::encode_all(text.as_bytes(), 1).expect("memory"), ".zst"),
+            _ => (
+                zstd::encode_all(text.as_bytes(), 1).expect("memory"),
+                ".zst",
+            ),
         };
         let path = folder.join(format!("{number}.{extension}{suffix}"));
         fs::write(&path, bytes).expect("an input file");

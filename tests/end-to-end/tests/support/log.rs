@@ -46,7 +46,8 @@ impl Log {
             let checkpoint = manifest["checkpoint"].as_u64().expect("a checkpoint");
             log.decisions.insert(checkpoint, named);
             let parts = manifest["state"].as_array().expect("state");
-            log.state.extend(parts.iter().map(|part| text(&part["object"])));
+            log.state
+                .extend(parts.iter().map(|part| text(&part["object"])));
         }
         log
     }
@@ -64,10 +65,14 @@ fn id(id: &Value) -> String {
 /// The files in a folder, sorted; none if there is no folder.
 pub fn names(folder: &Path) -> Vec<PathBuf> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Vec::new();
+        }
         entries => entries.expect("a folder"),
     };
-    let mut names: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let mut names: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     names.sort();
     names
 }

@@ -83,7 +83,8 @@ pub fn expected(files: &Files, variant: Variant) -> Lines {
             let is_open = |start: i64| {
                 watermark.is_none_or(|watermark| watermark < start + size - 1 + lateness)
             };
-            let covering = (0..size / slide).map(|back| time - time.rem_euclid(slide) - back * slide);
+            let covering =
+                (0..size / slide).map(|back| time - time.rem_euclid(slide) - back * slide);
             let open: Vec<i64> = covering.filter(|start| is_open(*start)).collect();
             for sample in 0..*samples {
                 let value = (value + sample) * 10;

@@ -99,7 +99,8 @@ impl Victim {
         let tasks = PathBuf::from(format!("/proc/{}/task", self.child.id()));
         super::log::names(&tasks).iter().all(|task| {
             let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, state)| state.starts_with('T'))
         })
     }
 
