@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// SplitMix64.
+/// The generator `SplitMix64`.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
