@@ -84,9 +84,15 @@ fn crash(files: &Files, span: &str, edge: &str, number: u32) -> u32 {
         ..Start::default()
     };
     if RECOVERY.contains(&span) {
-        // Not the first: from some checkpoints on, all subtasks of both sinks have something to commit.
-        let end = site.run(&start(Some("before:commit:6")));
+        // Several batches of both files go into the first checkpoint: all subtasks of both sinks have something to
+        // commit.
+        let end = site.run(&Start {
+            interval: 150,
+            ..start(Some("before:commit:1"))
+        });
         assert!(end.was_aborted(), "{point}: {end:#?}");
+        let (_, in_doubt) = site.log().decisions.pop_last().expect("a decision");
+        assert!(in_doubt.len() >= 3, "{point}: {in_doubt:?}");
     }
     let mut crashes = 0;
     for _ in 0..2 {
