@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::capabilities::Capabilities;
 use crate::error::SinkError;
-use crate::identity::{Epoch, JobId, SinkId, TransactionId};
+use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
 
 /// A sink that holds back what it writes until the checkpoint around it is decided.
 ///
@@ -154,7 +154,10 @@ pub struct Fence<P> {
     pub sink: SinkId,
     /// The new epoch. Only what is older may be undone.
     pub epoch: Epoch,
-    /// What the newest decided checkpoint names. It has been committed before this call.
+    /// The newest decided checkpoint; `None` if there is none. What is visible of a newer one was committed by a run
+    /// that the checkpoint store does not know: its records would be written again, so a sink that can see it refuses.
+    pub newest: Option<CheckpointId>,
+    /// What that checkpoint names. It has been committed before this call.
     pub decided: Vec<(TransactionId, P)>,
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use cofferdam::{
-    AtomicUnit, Capabilities, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing,
-    JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, TransactionId,
+    AtomicUnit, Capabilities, CheckpointId, CommitError, Committed, Epoch, ErrorKind, Evidence,
+    Fence, Fencing, JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, TransactionId,
     TwoPhaseCommitSinkFunction, Unfinished,
 };
 use cofferdam_object_store::{FileSource, StagedFile, StagedFileSink};
@@ -44,6 +44,7 @@ fn fence(epoch: u64, decided: Vec<(TransactionId, StagedFile)>) -> Fence<StagedF
         job: JobId::new("job").unwrap(),
         sink: SinkId::new("sink").unwrap(),
         epoch: Epoch(epoch),
+        newest: Some(CheckpointId(20)),
         decided,
     }
 }
@@ -465,6 +466,32 @@ async fn a_newer_epoch_fences_the_sweep() {
         [old.name, new.name],
         "nothing was touched"
     );
+}
+
+#[tokio::test]
+async fn output_of_checkpoints_that_the_store_does_not_know_stops_the_job() {
+    let output = Output::new();
+    let transaction = id("job/sink/2/0/9");
+    let handle = output.prepare(&transaction).await;
+    assert_eq!(
+        output.sink.commit(&transaction, &handle).await.unwrap(),
+        Committed::Now
+    );
+    // The store is empty, or older than the output; its epochs have risen since, start by refused start.
+    for newest in [None, Some(CheckpointId(8))] {
+        let fence = Fence {
+            newest,
+            ..fence(100, vec![])
+        };
+        let error = output.sink.abort_stale(&fence).await.unwrap_err();
+        let parts = ["newer run than the checkpoint store knows", &handle.name];
+        assert_says(&error, ErrorKind::Configuration, &parts);
+    }
+    let fence = Fence {
+        newest: Some(CheckpointId(9)),
+        ..fence(100, vec![])
+    };
+    assert_eq!(output.sink.abort_stale(&fence).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::capabilities::Capabilities;
 use crate::envelope::{self, Kind};
 use crate::error::SinkError;
-use crate::identity::{Epoch, JobId, SinkId, TransactionId};
+use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
 use crate::sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
 
 /// Longest handle that is taken into a checkpoint, in bytes.
@@ -24,6 +24,7 @@ pub(crate) trait ErasedSink: Send + Sync {
         job: &JobId,
         sink: &SinkId,
         epoch: Epoch,
+        newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
     ) -> Result<Vec<TransactionId>, SinkError>;
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
@@ -49,6 +50,7 @@ impl<S: TwoPhaseCommitSinkFunction> ErasedSink for Arc<S> {
         job: &JobId,
         sink: &SinkId,
         epoch: Epoch,
+        newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
     ) -> Result<Vec<TransactionId>, SinkError> {
         let decided = decided
@@ -59,6 +61,7 @@ impl<S: TwoPhaseCommitSinkFunction> ErasedSink for Arc<S> {
             job: job.clone(),
             sink: sink.clone(),
             epoch,
+            newest,
             decided,
         };
         S::abort_stale(self, &fence).await

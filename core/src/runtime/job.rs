@@ -391,14 +391,12 @@ async fn stop_on_signals(handle: &JobHandle) -> JobError {
         if let Err(error) = signal().await {
             return JobError::Plan(format!("Ctrl-C can't be listened to: {error}"));
         }
-        match *handle.stop.borrow() {
-            Stop::No => {}
-            Stop::AfterCheckpoint | Stop::Now => {
-                handle.stop_now();
-                continue;
-            }
+        // Read before it is acted on: the guard of `borrow` must not be held while the value is replaced.
+        let asked = *handle.stop.borrow();
+        match asked {
+            Stop::No => handle.stop(),
+            Stop::AfterCheckpoint | Stop::Now => handle.stop_now(),
         }
-        handle.stop();
     }
 }
 

@@ -63,7 +63,8 @@ impl Recovery<'_> {
                     epoch,
                     decided,
                 } => {
-                    self.abort_stale(&sink, epoch, &decided).await?;
+                    let newest = newest.as_ref().map(|newest| newest.checkpoint);
+                    self.abort_stale(&sink, epoch, newest, &decided).await?;
                     SettlementEvent::StaleAborted(sink)
                 }
                 SettlementAction::Begin(_) => break,
@@ -147,6 +148,7 @@ impl Recovery<'_> {
         &self,
         sink: &SinkId,
         epoch: Epoch,
+        newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
     ) -> Result<(), JobError> {
         let Some(erased) = self.sinks.get(sink) else {
@@ -156,7 +158,7 @@ impl Recovery<'_> {
         loop {
             let span = info_span!("abort_stale", job = %self.job, %epoch, %sink);
             match erased
-                .abort_stale(self.job, sink, epoch, decided)
+                .abort_stale(self.job, sink, epoch, newest, decided)
                 .instrument(span)
                 .await
             {

@@ -17,6 +17,7 @@ async fn remove<T: Send + 'static>(sink: &MemorySink<T>, name: &str) {
         job: JobId::new("faults").unwrap(),
         sink: SinkId::new(name).unwrap(),
         epoch: Epoch(u64::MAX),
+        newest: None,
         decided: Vec::new(),
     };
     sink.abort_stale(&fence).await.unwrap();

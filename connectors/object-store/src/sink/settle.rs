@@ -197,11 +197,16 @@ pub(super) fn sweep(
 }
 
 /// An output folder that is ahead of the checkpoint store would get the same records again.
+///
+/// The epoch alone does not tell: each start takes one, also those that are refused here.
 fn refuse_newer_output(folder: &Folder, fence: &Fence<StagedFile>) -> Result<(), SinkError> {
+    let unknown = |id: &TransactionId| {
+        id.epoch >= fence.epoch || fence.newest.is_none_or(|newest| id.checkpoint > newest)
+    };
     let newer = folder
         .list_published()?
         .into_iter()
-        .find(|(id, _)| id.job == fence.job && id.sink == fence.sink && id.epoch >= fence.epoch);
+        .find(|(id, _)| id.job == fence.job && id.sink == fence.sink && unknown(id));
     match newer {
         None => Ok(()),
         Some((id, name)) => Err(newer_output(folder, &id, &name)),
@@ -211,9 +216,10 @@ fn refuse_newer_output(folder: &Folder, fence: &Fence<StagedFile>) -> Result<(),
 /// The error about a published file that this run's checkpoints can't know of.
 pub(super) fn newer_output(folder: &Folder, id: &TransactionId, name: &str) -> SinkError {
     SinkError::configuration(format!(
-        "the output folder holds files of a newer run than the checkpoint store knows: {} is of epoch {}",
+        "the output folder holds files of a newer run than the checkpoint store knows: {} is of epoch {} and checkpoint {}",
         folder.published(name).display(),
-        id.epoch
+        id.epoch,
+        id.checkpoint
     ))
     .hint("bring back the checkpoints that belong to this output, or choose an empty output folder or another job id")
 }
