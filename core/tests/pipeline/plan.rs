@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 
 use cofferdam::ErrorKind;
@@ -224,7 +225,8 @@ impl Plan {
             }
             Mode::Panic(when) => {
                 self.0.fired.send_modify(|fired| *fired += 1);
-                panic!("planned, {when:?} {op:?}")
+                // As `panic!`, but for the report on the terminal.
+                resume_unwind(Box::new(format!("planned, {when:?} {op:?}")))
             }
             Mode::Crash(_) => {
                 self.crash();
