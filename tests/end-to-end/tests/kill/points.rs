@@ -74,7 +74,6 @@ fn a_crash_at_any_step_changes_nothing() {
 /// How often the point was reached: at the first start, and at the second.
 fn crash(files: &Files, span: &str, edge: &str, number: u32) -> u32 {
     let point = format!("{edge}:{span}:{number}");
-    let site = Site::new(files, Format::Csv, Variant::Tumbling);
     let start = |crash_at: Option<&str>| Start {
         parallelism: 2,
         interval: 10,
@@ -83,16 +82,23 @@ fn crash(files: &Files, span: &str, edge: &str, number: u32) -> u32 {
         crash_at: crash_at.map(str::to_owned),
         ..Start::default()
     };
+    let mut site = Site::new(files, Format::Csv, Variant::Tumbling);
     if RECOVERY.contains(&span) {
-        // Several batches of both files go into the first checkpoint: all subtasks of both sinks have something to
-        // commit.
-        let end = site.run(&Start {
-            interval: 150,
-            ..start(Some("before:commit:1"))
-        });
-        assert!(end.was_aborted(), "{point}: {end:#?}");
-        let (_, in_doubt) = site.log().decisions.pop_last().expect("a decision");
-        assert!(in_doubt.len() >= 3, "{point}: {in_doubt:?}");
+        // Several batches of both files go into the first checkpoint, so that all subtasks of both sinks have something
+        // to commit. How long that takes is for the machine to say: try longer times until it is so.
+        let enough = [150, 300, 600, 1200, 2400]
+            .into_iter()
+            .find_map(|interval| {
+                let site = Site::new(files, Format::Csv, Variant::Tumbling);
+                let end = site.run(&Start {
+                    interval,
+                    ..start(Some("before:commit:1"))
+                });
+                assert!(end.was_aborted(), "{point}: {end:#?}");
+                let (_, in_doubt) = site.log().decisions.pop_last().expect("a decision");
+                (in_doubt.len() >= 3).then_some(site)
+            });
+        site = enough.expect("a first checkpoint with three transactions");
     }
     let mut crashes = 0;
     for _ in 0..2 {
