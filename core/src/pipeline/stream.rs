@@ -160,6 +160,11 @@ impl Pipeline {
     fn add_sink<S: TwoPhaseCommitSinkFunction>(&mut self, name: &str, sink: S) -> SinkTail<S> {
         let sink = Arc::new(sink);
         let id = self.checked(SinkId::new(name), "sink");
+        if sink.capabilities().max_prepared == Some(0) {
+            self.problems.push(format!(
+                "sink {id} can hold no prepared transaction: at least one is needed"
+            ));
+        }
         if self
             .sinks
             .insert(id.clone(), Arc::new(Arc::clone(&sink)))

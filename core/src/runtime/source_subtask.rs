@@ -55,6 +55,9 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             self.exhausted(subtask).await?;
         }
         loop {
+            // A source that always has something, before a chain that never waits, would keep its worker for ever: no
+            // barrier would get through, as channels refuse a task that has used up its turn.
+            tokio::task::coop::consume_budget().await;
             let next = tokio::select! {
                 biased;
                 failure = subtask.vote_failed() => Next::VoteFailed(failure),

@@ -110,6 +110,18 @@ async fn windows_that_cant_be() {
 async fn pipelines_without_end_and_settings_that_cant_be() {
     let text = refused(Pipeline::new("job")).await;
     assert!(text.contains("no sink"), "{text}");
+    let holds_nothing = Faulty {
+        inner: MemorySink::new(),
+        plan: Plan::none(),
+        observed: Observed::default(),
+        max_prepared: Some(0),
+        alone: true,
+    };
+    let pipeline = Pipeline::new("job")
+        .source("numbers", numbers(), NoEventTime)
+        .sink("sink", holds_nothing);
+    let text = refused(pipeline).await;
+    assert!(text.contains("can hold no prepared transaction"), "{text}");
     let job = || {
         Pipeline::new("job")
             .source("numbers", numbers(), NoEventTime)
