@@ -25,6 +25,9 @@ pub enum Format {
 /// Readings file by file, in the order of the files.
 pub type Files = Vec<Vec<Reading>>;
 
+/// Lines that the file source reads at once: positions in checkpoints are multiples of it.
+const BATCH: usize = 1024;
+
 pub const CSV_HEADER: &str = "time,sensor,value,samples\n";
 
 /// Readings of so many files, with so many lines each, over the same time.
@@ -46,15 +49,20 @@ fn readings(random: &mut Random, lines: usize, longest: usize) -> Vec<Reading> {
         .map(|line| {
             let time = 1_700_000_000_000 + number(line as u64) * step;
             // Up to 2 s behind is in bounds.
-            let behind = match random.below(100) {
+            let mut behind = match random.below(100) {
                 0..60 => random.below(300),
                 60..97 => random.below(3000),
                 _ => 4000 + random.below(40_000),
             };
+            let mut value = number(random.below(1000)) - 50;
+            // The first of a batch, and so of a run, is late by what was read in the run before.
+            if line > 0 && line % BATCH == 0 {
+                (behind, value) = (30_000, value.abs());
+            }
             Reading {
                 time: time - number(behind),
                 sensor: format!("sensor-{:02}", random.below(12)),
-                value: number(random.below(1000)) - 50,
+                value,
                 samples: number(random.below(4)),
             }
         })
