@@ -57,7 +57,16 @@ impl<T: Send + 'static> Inputs<T> {
     /// Takes in what an input says of event time; returns what is new about all of them together.
     fn event_time(&mut self, input: usize, watermark: Option<Timestamp>) -> Option<Signal> {
         self.watermarks[input] = watermark;
-        let Some(least) = self.watermarks.iter().flatten().min().copied() else {
+        let ended = |watermark: &Option<Timestamp>| *watermark == Some(Timestamp::MAX);
+        let least = match self.watermarks.iter().all(ended) {
+            true => Some(Timestamp::MAX),
+            // An input that has ended says nothing about one that is idle, and may go on.
+            false => {
+                let going_on = self.watermarks.iter().filter(|input| !ended(input));
+                going_on.flatten().min().copied()
+            }
+        };
+        let Some(least) = least else {
             return Some(Signal::Idle);
         };
         // After a time of idleness it may be behind what was handed on, which stands.

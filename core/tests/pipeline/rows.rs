@@ -47,10 +47,17 @@ impl<T: Clone + std::fmt::Debug + Send + Sync + 'static> Source for Rows<T> {
         &self,
         splits: Vec<(SplitId, Option<usize>)>,
     ) -> Result<RowReader<T>, SourceError> {
-        let splits = splits.into_iter();
+        // A split that is opened again has something again.
+        let awake = |(split, at): (SplitId, Option<usize>)| {
+            let rows = &self.splits[index(&split)];
+            let idle = |at: usize| rows[at..].iter().take_while(|row| matches!(row, Row::Idle));
+            let at = at.map_or(0, |at| at + idle(at).count());
+            (split, at)
+        };
+        let splits = splits.into_iter().map(awake).collect();
         Ok(RowReader {
             rows: self.clone(),
-            splits: splits.map(|(id, at)| (id, at.unwrap_or(0))).collect(),
+            splits,
             turn: 0,
         })
     }
