@@ -72,5 +72,5 @@ pub(super) fn malformed(
         "can't read {}, line {line}{place}: {reason}",
         path.display()
     ))
-    .hint("correct the file, or leave such records out with `OnMalformed::Skip`")
+    .hint("correct the file, to the same length if a checkpoint has a position in it; or leave such records out with `OnMalformed::Skip`")
 }

@@ -206,7 +206,7 @@ pub(super) fn read_error(path: &Path, error: io::Error) -> SourceError {
         "the compressed file {} is damaged or cut short",
         path.display()
     ))
-    .hint("bring a whole copy of the file")
+    .hint("bring a whole copy of the file; if a checkpoint has a position in it, start anew with empty folders for checkpoints and output")
     .caused_by(error)
 }
 
