@@ -192,23 +192,24 @@ fn chained(world: &World<Rows<Event>>, totals: &Totals, plan: &Plan) -> Job {
         .restart(cofferdam::RestartStrategy::Never)
 }
 
+const SMALL: Shape = Shape {
+    size: 100,
+    slide: 100,
+    ..TUMBLING
+};
+
 /// Rows for [`chained`], and what it must make of them.
 fn for_chained() -> (World<Rows<Event>>, Vec<Total>) {
     let events = crate::world::events(3, 120);
-    let shape = Shape {
-        size: 100,
-        slide: 100,
-        ..TUMBLING
-    };
     let mut large: BTreeMap<(i64, u8), u64> = BTreeMap::new();
-    for (start, key, ids) in expected(&events, shape).0 {
+    for (start, key, ids) in expected(&events, SMALL).0 {
         *large.entry((start.div_euclid(400) * 400, key)).or_default() += ids.len() as u64;
     }
     let large = large
         .into_iter()
         .map(|((start, key), sum)| (start, key, sum));
     (
-        World::over(rows(&events, 7), events, shape),
+        World::over(rows(&events, 7), events, SMALL),
         large.collect(),
     )
 }
@@ -243,6 +244,42 @@ async fn a_barrier_that_comes_late_on_one_input_holds_the_others_back() {
         }
     }
     assert!(held > 5, "{held}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_that_were_idle_still_hand_on_what_they_hold() {
+    // All splits pause, while the first windows of one subtask are held up; then all go on. The second windows must wait
+    // for what it still holds.
+    for n in 1..=12 {
+        for records in [5, 10, 20] {
+            let (world, _) = for_chained();
+            let pausing = |split: &Vec<Event>| {
+                let parts = split.chunks(records).flat_map(|part| {
+                    let part = part.iter().cloned().map(Row::Record);
+                    part.chain([Row::Idle])
+                });
+                parts.collect()
+            };
+            let source = Rows::new(world.events.iter().map(pausing).collect(), 20);
+            let world = World { source, ..world };
+            let totals = Totals::new();
+            let plan = Plan::at(Op::PreCommit, n, Mode::Hold(When::Before));
+            let release = async {
+                plan.reached().await;
+                tokio::time::sleep(ms(6)).await;
+                plan.release();
+            };
+            let job = chained(&world, &totals, &plan).parallelism(3);
+            let (outcome, ()) = tokio::join!(run(job, &plan), release);
+            let Outcome::Ended(Ok(report)) = outcome else {
+                panic!("it does not end well");
+            };
+            assert_eq!(report.progress.count("large", "late"), 0, "{n} {records}");
+            let small: u64 = totals.visible().iter().map(|total| total.2).sum();
+            let late = report.progress.count("small", "late");
+            assert_eq!(small + late, 360, "{n} {records}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use cofferdam::{
     RestartStrategy, Source, Timestamp, Windows, fold,
 };
 
-use crate::plan::Plan;
+use crate::plan::{HOUR, Plan};
 use crate::wrappers::{Faulty, FaultySource, FaultyStore, Observed};
 
 /// A record. Its id occurs once.
@@ -270,7 +270,6 @@ pub async fn run(job: Job, plan: &Plan) -> Outcome {
             ended = job.run() => Outcome::Ended(ended),
         }
     };
-    // An hour of a clock that mostly moves by itself: a job that hangs is told from one that waits.
-    let outcome = tokio::time::timeout(Duration::from_secs(3600), outcome).await;
+    let outcome = tokio::time::timeout(HOUR, outcome).await;
     outcome.expect("the job hangs")
 }
