@@ -219,7 +219,7 @@ async fn a_barrier_that_comes_late_on_one_input_holds_the_others_back() {
     // The first windows of one subtask are held up at their barrier; those of the other go on into the next checkpoint.
     // The crash comes behind the decision, so what was mixed up would be counted twice.
     let mut held = 0;
-    for n in 1..=12 {
+    for n in 1..=8 {
         for decision in 1..=6 {
             let (world, large) = for_chained();
             let totals = Totals::new();
@@ -243,14 +243,14 @@ async fn a_barrier_that_comes_late_on_one_input_holds_the_others_back() {
             assert_eq!(sorted(world.late.visible()), late, "{n} {decision}");
         }
     }
-    assert!(held > 5, "{held}");
+    assert!(held > 3, "{held}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn windows_that_were_idle_still_hand_on_what_they_hold() {
     // All splits pause, while the first windows of one subtask are held up; then all go on. The second windows must wait
     // for what it still holds.
-    for n in 1..=12 {
+    for n in 1..=8 {
         for records in [5, 10, 20] {
             let (world, _) = for_chained();
             let pausing = |split: &Vec<Event>| {
@@ -414,8 +414,8 @@ async fn visible_while_a_split_is(idle: bool, parallelism: u32) -> usize {
     let job = world.job(&plan).parallelism(parallelism);
     let handle = job.handle();
     let stop = async {
-        // All that can come has come: the clock moves only when all wait.
-        tokio::time::sleep(ms(10_000)).await;
+        // All that can come has come.
+        tokio::time::sleep(ms(300)).await;
         handle.stop();
     };
     let (outcome, ()) = tokio::join!(run(job, &plan), stop);
