@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Longest name of a job, source, operator or sink, in bytes.
 ///
-/// Three names, three numbers and their delimiters stay below the 200 bytes that the narrowest outside system
+/// The two names and three numbers of a transaction id, with their delimiters and a prefix, stay below the 200 bytes that the narrowest outside system
 /// allows (the global transaction id of Postgres).
 pub const MAX_NAME_LENGTH: usize = 48;
 

@@ -210,10 +210,6 @@ enum Next {
 impl Run<'_> {
     async fn drive(mut self, stop: watch::Receiver<Stop>) -> Result<JobEnd, JobError> {
         let end = self.events_until_end(stop.clone()).await;
-        if matches!(end, Ok(End::Left)) {
-            self.tasks.shutdown().await;
-            return Ok(JobEnd::Left);
-        }
         let failed = self.tear_down(stop).await;
         match end? {
             End::Finished => match failed {

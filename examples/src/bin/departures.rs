@@ -228,28 +228,17 @@ fn summary(
         }
     }
     let results = output.join("results");
-    println!(
-        "  flights read     {:>8}",
-        progress.count("flights", "records")
-    );
-    println!(
-        "  rows skipped     {:>8}",
-        progress.count("flights", "skipped")
-    );
-    println!(
-        "  windows written  {:>8}",
-        progress.count("results", "records")
-    );
-    println!(
-        "  late flights     {:>8}",
-        progress.count("late", "records")
-    );
-    println!(
-        "  checkpoints      {:>8}",
-        progress.checkpoint.unwrap_or_default()
-    );
-    println!("  run of this job  {:>8}", progress.epoch);
-    println!("  result files     {:>8}", count_files(&results)?);
+    for (what, count) in [
+        ("flights read", progress.count("flights", "records")),
+        ("rows skipped", progress.count("flights", "skipped")),
+        ("windows written", progress.count("results", "records")),
+        ("late flights", progress.count("late", "records")),
+        ("checkpoints", progress.checkpoint.unwrap_or_default().0),
+        ("run of this job", progress.epoch.0),
+        ("result files", count_files(&results)?),
+    ] {
+        println!("  {what:<16} {count:>8}");
+    }
     println!(
         "results: {}, late flights: {}",
         results.display(),
@@ -259,13 +248,13 @@ fn summary(
 }
 
 /// Files that a reader sees: staged ones lie in a folder whose name begins with an underscore.
-fn count_files(folder: &Path) -> Result<usize, std::io::Error> {
+fn count_files(folder: &Path) -> Result<u64, std::io::Error> {
     if !folder.exists() {
         return Ok(0);
     }
     let mut files = 0;
     for entry in std::fs::read_dir(folder)? {
-        files += usize::from(entry?.file_type()?.is_file());
+        files += u64::from(entry?.file_type()?.is_file());
     }
     Ok(files)
 }
