@@ -1,0 +1,1 @@
+//! Checks the protocol's state machines in every order of events.
