@@ -2,6 +2,8 @@
 
 mod factory;
 mod observer;
+pub mod reference;
+mod reserved_port;
 mod trouble;
 
 pub use factory::{Factory, GoldenHandle, Odd, Reality};
