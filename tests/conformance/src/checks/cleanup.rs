@@ -46,12 +46,12 @@ async fn normal_end<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 }
 
 async fn after_crashes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
-    for epoch in 1..=20 {
+    for (epoch, subtask) in (1..=20).zip((0..).step_by(3)) {
         let process = trial.process().await?;
-        let mut open = process.begin(&id(epoch, 0, 1)).await?;
+        let mut open = process.begin(&id(epoch, subtask, 1)).await?;
         process.write(&mut open, 40).await?;
-        let prepared = process.prepare(&id(epoch, 1, 1), 20).await?;
-        let mut half = process.begin(&id(epoch, 2, 1)).await?;
+        let prepared = process.prepare(&id(epoch, subtask + 1, 1), 20).await?;
+        let mut half = process.begin(&id(epoch, subtask + 2, 1)).await?;
         process.write(&mut half, 20).await?;
         trial.decide_against(&[&open.id, &prepared.id, &half.id]);
         let waits = usize::try_from(epoch % 4 + 1).unwrap_or(1);

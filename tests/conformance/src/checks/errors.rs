@@ -104,10 +104,11 @@ async fn breaks_with<F: Factory>(
             }
         }
     }
+    let mut epoch = 3;
     if trial.resumes() {
-        crate::scenario::recover(trial, &process, 3, 1, &[]).await?;
+        epoch = crate::scenario::recover(trial, &process, epoch, 1, &[]).await?;
     }
-    attempt(trial, &process, 3, 2).await?;
+    attempt(trial, &process, epoch, 2).await?;
     trial.expect_rows(40).await
 }
 
@@ -221,12 +222,12 @@ async fn declared<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 
 async fn failed_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = trial.process().await?;
-    let (mut tried, mut absent) = (0, None);
+    let (mut epoch, mut tried, mut absent) = (1, 0, None);
     for (breakage, checkpoint) in [Breakage::NoRights, Breakage::Unreachable, Breakage::Silent]
         .into_iter()
         .zip(1..)
     {
-        let handle = process.prepare(&id(1, 0, checkpoint), 10).await?;
+        let handle = process.prepare(&id(epoch, 0, checkpoint), 10).await?;
         trial.decide(&[&handle]);
         match trial.place().break_down(breakage).await {
             Ok(()) => {
@@ -251,7 +252,7 @@ async fn failed_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             Err(Trouble::Unsupported(reason)) => absent = Some(reason),
             Err(failed) => return Err(failed.into()),
         }
-        crate::scenario::recover(&trial, &process, 1, checkpoint, &[handle]).await?;
+        epoch = crate::scenario::recover(&trial, &process, epoch, checkpoint, &[handle]).await?;
     }
     match absent {
         Some(reason) if tried == 0 => Err(Stop::Unsupported(reason)),
