@@ -252,7 +252,8 @@ async fn failed_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             Err(Trouble::Unsupported(reason)) => absent = Some(reason),
             Err(failed) => return Err(failed.into()),
         }
-        epoch = crate::scenario::recover(&trial, &process, epoch, checkpoint, &[handle]).await?;
+        epoch =
+            crate::scenario::recover(&trial, &process, epoch + 1, checkpoint, &[handle]).await?;
     }
     match absent {
         Some(reason) if tried == 0 => Err(Stop::Unsupported(reason)),
