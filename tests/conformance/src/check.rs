@@ -24,8 +24,6 @@ pub enum Need {
     Evidence,
     /// [`Fencing::Server`].
     ServerFencing,
-    /// [`Capabilities::lists_in_doubt`].
-    ListsInDoubt,
     /// [`Capabilities::expiry`].
     Expiry,
     /// [`Capabilities::max_prepared`].
@@ -46,7 +44,6 @@ impl Need {
             isolation,
             evidence,
             fencing,
-            lists_in_doubt,
             expiry,
             max_prepared,
             ..
@@ -66,7 +63,6 @@ impl Need {
                 format!("evidence: {evidence:?}"),
             ),
             Self::ServerFencing => (*fencing == Fencing::Server, format!("fencing: {fencing:?}")),
-            Self::ListsInDoubt => (*lists_in_doubt, "lists_in_doubt: false".to_owned()),
             Self::Expiry => (expiry.is_some(), "expiry: None".to_owned()),
             Self::PreparedLimit => (max_prepared.is_some(), "max_prepared: None".to_owned()),
             Self::Prepared(room) => (
@@ -138,6 +134,26 @@ impl From<CommitError> for Stop {
                 Self::failed(format!("an error where none should be: {lost}"))
             }
         }
+    }
+}
+
+/// What is needed, in words.
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resume => "a sink whose prepared transactions any process can finish",
+            Self::Hidden => "a sink that hides what is not committed",
+            Self::HiddenIf => "a sink that hides from readers with a certain setting",
+            Self::Evidence => "evidence of commits",
+            Self::ServerFencing => "a system that refuses older epochs",
+            Self::Expiry => "prepared transactions that expire",
+            Self::PreparedLimit => "a limit of prepared transactions",
+            Self::Prepared(room) => {
+                return write!(f, "room for {room} prepared transactions of a subtask");
+            }
+            Self::RefusesOlderState => "a sink that refuses older state",
+            Self::Part => "an optional part of the factory or the observer",
+        })
     }
 }
 

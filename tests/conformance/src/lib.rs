@@ -21,8 +21,9 @@ mod trial;
 mod trouble;
 mod wrappers;
 
-pub use check::{About, Need};
+pub use check::{About, Check, Need};
 pub use checker::{Anomaly, Kind, Promise, check};
+pub use checks::GROUPS;
 pub use factory::{Factory, GoldenHandle, Odd, Reality};
 pub use history::{Event, History};
 pub use observer::{Breakage, Observer, Row};

@@ -14,6 +14,20 @@ pub(crate) mod visibility;
 use crate::check::Check;
 use crate::factory::Factory;
 
+/// The groups of checks: the letters of their ids, and what they are about.
+pub const GROUPS: &[(&str, &str)] = &[
+    ("VIS", "visibility"),
+    ("ATO", "atomicity"),
+    ("DUR", "durability"),
+    ("IDE", "idempotence"),
+    ("FEN", "fencing"),
+    ("REC", "recovery"),
+    ("LIV", "liveness"),
+    ("CLE", "clean-up"),
+    ("ERR", "errors"),
+    ("CON", "concurrency"),
+];
+
 /// All checks, in the order in which they are reported.
 pub(crate) fn all<F: Factory>() -> Vec<Check<F>> {
     [
