@@ -8,6 +8,7 @@ pub mod reference;
 mod reserved_port;
 mod token;
 mod trouble;
+pub mod wrappers;
 
 pub use checker::{Anomaly, Kind, Promise, check};
 pub use factory::{Factory, GoldenHandle, Odd, Reality};
