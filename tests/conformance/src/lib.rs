@@ -32,5 +32,6 @@ pub use suite::{Results, all_checks, keep_up_to_date, run_all, test_in};
 pub use token::{CorruptToken, Token};
 pub use trouble::Trouble;
 pub use wrappers::child::child_process;
+pub use wrappers::proxy::{Passage, Proxy};
 
 for_each_check!(names, ());

@@ -166,6 +166,13 @@ async fn proxy<F: Factory>(trial: &Trial<F>) -> Result<Proxy, Stop> {
     started.map_err(|error| Trouble::failed("start a proxy", error).into())
 }
 
+/// Whether the trap of the proxy has sprung; it is gone afterwards.
+fn sprung(proxy: &Proxy) -> bool {
+    let sprung = !proxy.is_armed();
+    proxy.disarm();
+    sprung
+}
+
 /// More answers than any call takes.
 const ANSWERS: u64 = 1_000;
 
@@ -179,9 +186,13 @@ async fn lost_answer_to_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), S
             let handle = straight.prepare(&id(1, 0, checkpoint), 10).await?;
             trial.decide(&[&handle]);
             let process = trial.process_through(proxy.address()).await?;
-            proxy.fail_at(nth, swallow);
+            if swallow {
+                proxy.swallow_answer(nth);
+            } else {
+                proxy.cut_before_request(nth);
+            }
             let committed = process.commit(&handle).await;
-            let fired = proxy.disarm();
+            let fired = sprung(&proxy);
             if let Err(error) = committed {
                 if let CommitError::Lost(reason) = &error {
                     return Err(Stop::failed(format!(
@@ -210,7 +221,7 @@ async fn lost_answer_to_write<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
         let records = trial.site.new_records(60);
         let checkpoint = nth;
         let first = id(epoch, 0, checkpoint);
-        proxy.fail_at(nth, true);
+        proxy.swallow_answer(nth);
         let attempt = async {
             let mut open = process.begin(&first).await?;
             for batch in records.chunks(20) {
@@ -219,7 +230,7 @@ async fn lost_answer_to_write<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
             Ok::<_, cofferdam::SinkError>(open)
         }
         .await;
-        let fired = proxy.disarm();
+        let fired = sprung(&proxy);
         let handle = match attempt {
             Ok(open) => process.pre_commit(open).await?,
             Err(_) => {
@@ -251,9 +262,9 @@ async fn lost_answer_to_pre_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(
         let mut open = process.begin(&id(epoch, 0, nth)).await?;
         process.write(&mut open, 30).await?;
         let transaction = open.id.clone();
-        proxy.fail_at(nth, true);
+        proxy.swallow_answer(nth);
         let prepared = process.pre_commit(open).await;
-        let fired = proxy.disarm();
+        let fired = sprung(&proxy);
         // Nobody has decided it, whatever came back.
         trial.decide_against(&[&transaction]);
         if let (Err(error), true) = (&prepared, fired)

@@ -5,7 +5,7 @@ mod session;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -29,7 +29,7 @@ enum Order {
     GoDown,
     /// Take connections and requests, do them, and say nothing.
     FallSilent,
-    /// Be as one should be.
+    /// Take connections and answer, as one should.
     ComeBack,
 }
 
@@ -40,6 +40,8 @@ struct Shared {
     password: Password,
     /// Connections that have logged in.
     connections: AtomicUsize,
+    /// Whether nothing is answered.
+    silent: AtomicBool,
 }
 
 impl Shared {
@@ -67,6 +69,7 @@ impl Server {
             state: Mutex::default(),
             password,
             connections: AtomicUsize::new(0),
+            silent: AtomicBool::new(false),
         });
         let (orders, received) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -79,7 +82,6 @@ impl Server {
         let network = Network {
             port,
             listener,
-            silent: false,
             connections: JoinSet::new(),
             shared: Arc::clone(&shared),
         };
@@ -153,7 +155,6 @@ struct Network {
     port: ReservedPort,
     /// `None` while the system is down.
     listener: Option<TcpListener>,
-    silent: bool,
     connections: JoinSet<()>,
     shared: Arc<Shared>,
 }
@@ -166,7 +167,7 @@ impl Network {
         loop {
             tokio::select! {
                 stream = accept(self.listener.as_ref()) => {
-                    let session = session::run(stream, Arc::clone(&self.shared), self.silent);
+                    let session = session::run(stream, Arc::clone(&self.shared));
                     self.connections.spawn(session);
                 }
                 order = orders.recv() => {
@@ -180,17 +181,30 @@ impl Network {
     }
 
     async fn obey(&mut self, order: Order) -> io::Result<()> {
-        if matches!(order, Order::Restart | Order::GoDown) {
-            self.listener = None;
-        }
-        // Also those that are silent or have been: they owe answers.
-        self.connections.shutdown().await;
         match order {
-            Order::Cut | Order::GoDown => return Ok(()),
-            Order::Restart => self.shared.state().crash(),
-            Order::FallSilent | Order::ComeBack => {}
+            Order::Cut => self.connections.shutdown().await,
+            Order::FallSilent => self.shared.silent.store(true, Ordering::SeqCst),
+            Order::GoDown => self.go_down().await,
+            Order::Restart => {
+                self.go_down().await;
+                self.shared.state().crash();
+                self.come_back().await?;
+            }
+            Order::ComeBack => self.come_back().await?,
         }
-        self.silent = matches!(order, Order::FallSilent);
+        Ok(())
+    }
+
+    async fn go_down(&mut self) {
+        self.listener = None;
+        self.connections.shutdown().await;
+    }
+
+    async fn come_back(&mut self) -> io::Result<()> {
+        if self.shared.silent.swap(false, Ordering::SeqCst) {
+            // These connections owe answers that nobody waits for.
+            self.connections.shutdown().await;
+        }
         if self.listener.is_none() {
             self.listener = Some(self.port.listen()?);
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cofferdam::{
-    CheckpointId, CommitError, Committed, Epoch, ErrorKind, Fence, InDoubt, JobId, SinkError,
-    SinkId, TransactionId, Unfinished,
+    CommitError, Committed, Epoch, ErrorKind, Fence, InDoubt, JobId, SinkError, SinkId,
+    TransactionId, Unfinished,
 };
 
 use super::client::{Failure, unexpected};
@@ -229,15 +229,13 @@ impl<T> ReferenceSink<T> {
         fence: &Fence<ReferenceHandle>,
     ) -> Result<(), SinkError> {
         let mut committed = self.committed(&fence.job, &fence.sink).await?.into_iter();
-        let unknown = |id: &TransactionId| fence.newest.is_none_or(|newest| id.checkpoint > newest);
-        let Some(id) = committed.find(unknown) else {
+        let Some(id) = committed.find(|id| Some(id.checkpoint) > fence.newest) else {
             return Ok(());
         };
-        let known = fence.newest.unwrap_or(CheckpointId(0));
-        let message =
-            format!("{id} is committed, and the newest checkpoint that is known is {known}");
-        Err(SinkError::configuration(message)
-            .hint("go on from the newest checkpoint store of this job, or take another job id"))
+        Err(SinkError::configuration(format!(
+            "{id} is committed, and the checkpoint store knows of none so new"
+        ))
+        .hint("use the checkpoint store that the job was run with"))
     }
 
     pub(crate) async fn committed(

@@ -1,4 +1,4 @@
-//! What is put between the suite and a sink, or its system, so that things go wrong.
+//! What is put between the suite and a sink, or between a sink and its system, so that things go wrong.
 
 pub(crate) mod child;
 pub(crate) mod polls;

@@ -15,11 +15,10 @@ use crate::reference::wire::{Answer, Refusal, Request};
 const MAX_REQUEST: u64 = 1 << 20;
 
 /// Answers a client until it leaves, or is thrown out.
-pub(super) async fn run(stream: TcpStream, shared: Arc<Shared>, silent: bool) {
+pub(super) async fn run(stream: TcpStream, shared: Arc<Shared>) {
     let mut session = Session {
         shared,
         logged_in: false,
-        silent,
     };
     // A client that is cut off in mid-request is no matter.
     let _ended = session.serve(stream).await;
@@ -28,8 +27,6 @@ pub(super) async fn run(stream: TcpStream, shared: Arc<Shared>, silent: bool) {
 struct Session {
     shared: Arc<Shared>,
     logged_in: bool,
-    /// Does what it is asked, and says nothing.
-    silent: bool,
 }
 
 impl Session {
@@ -49,7 +46,8 @@ impl Session {
             }
             let mut answer = serde_json::to_vec(&self.answer(&line))?;
             answer.push(b'\n');
-            if !self.silent {
+            // In silence, what is asked is done all the same.
+            if !self.shared.silent.load(Ordering::SeqCst) {
                 stream.write_all(&answer).await?;
             }
         }
