@@ -54,7 +54,7 @@ impl Crash {
     /// Dies: the caller never goes on.
     async fn now(&self) {
         self.0.died.notify_one();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn around<T>(&self, call: impl Future<Output = T>) -> T {
@@ -186,7 +186,7 @@ impl<'a, F: Factory> Run<'a, F> {
     }
 
     /// Runs to the end without a crash, which must be a good one.
-    pub(crate) async fn to_the_end(self) -> Result<(), Stop> {
+    pub(crate) async fn complete(self) -> Result<(), Stop> {
         match self.go(Crash::never()).await? {
             Some(Ok(report))
                 if matches!(report.end, JobEnd::Completed | JobEnd::AlreadyComplete) =>

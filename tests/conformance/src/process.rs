@@ -176,6 +176,18 @@ impl<F: Factory> Process<F> {
             .await
     }
 
+    /// Commits what is decided; by this call or by one before, both are fine.
+    pub(crate) async fn settle(&self, handle: &Handle) -> Result<(), Stop> {
+        match self.commit(handle).await? {
+            Committed::Now | Committed::Before => Ok(()),
+        }
+    }
+
+    pub(crate) async fn decide_and_settle(&self, handle: &Handle) -> Result<(), Stop> {
+        self.site.note(Event::Decided(vec![handle.id.clone()]));
+        self.settle(handle).await
+    }
+
     pub(crate) async fn abort_open(&self, open: Open<F>) -> Result<(), SinkError> {
         self.site.note(Event::DecidedAgainst(vec![open.id.clone()]));
         let unfinished = Unfinished::Open(open.id, open.transaction);
@@ -222,8 +234,7 @@ impl<F: Factory> Process<F> {
         decided: &[Handle],
     ) -> Result<(), Stop> {
         for handle in decided {
-            // Now or before: both are fine.
-            let _: Committed = self.commit(handle).await?;
+            self.settle(handle).await?;
         }
         self.abort_stale(epoch, newest, decided).await?;
         self.nothing_in_doubt_before(epoch).await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cofferdam::{CommitError, Committed, TransactionId};
+use cofferdam::{CommitError, TransactionId};
 
 use crate::check::Stop;
 use crate::factory::Factory;
@@ -92,8 +92,7 @@ pub(crate) async fn crash_everywhere<F: Factory>(
                     let again = process
                         .prepare_records(&id(epoch, 0, checkpoint), records)
                         .await?;
-                    trial.decide(&[&again]);
-                    let _: Committed = process.commit(&again).await?;
+                    process.decide_and_settle(&again).await?;
                 }
             }
             visible += usize::try_from(RECORDS).unwrap_or(0);

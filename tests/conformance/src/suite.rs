@@ -21,7 +21,7 @@ pub fn all_checks<F: Factory>() -> Vec<Check<F>> {
 
 /// Runs all checks, two at a time.
 ///
-/// `child_test` is the name of a test of the running executable that calls [`child_process`]: the checks that kill a
+/// `child_test` is the name of a test of the running executable that calls [`child_process`](crate::child_process): the checks that kill a
 /// process run it again and again. Without it they are skipped.
 pub async fn run_all<F: Factory>(child_test: Option<&'static str>) -> Report {
     let mut results = Vec::new();

@@ -45,8 +45,7 @@ async fn no_part_is_seen<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             let process = trial.process().await?;
             for checkpoint in 1..=25 {
                 let handle = process.prepare(&id(1, subtask, checkpoint), 40).await?;
-                trial.decide(&[&handle]);
-                let _ = process.commit(&handle).await?;
+                process.decide_and_settle(&handle).await?;
             }
             Ok::<(), Stop>(())
         }
@@ -67,8 +66,8 @@ async fn refused_record<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     // A sink that buffers finds out at the pre-commit.
     match written {
         Err(_) => {
-            // An error of the abort leaves the rest to the next recovery.
-            let _: Result<(), _> = process.abort_open(open).await;
+            // If that fails too, the rest is left to the next recovery.
+            process.abort_open(open).await.ok();
         }
         Ok(()) => {
             trial.decide_against(&[&open.id]);
@@ -82,8 +81,7 @@ async fn refused_record<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(0).await?;
     process.recover(2, 0, &[]).await?;
     let handle = process.prepare(&id(2, 0, 1), 10).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     trial.expect_rows(10).await
 }
 
@@ -109,8 +107,7 @@ async fn large_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     let handle = process.pre_commit(open).await?;
     let handle = handle.ok_or_else(|| Stop::failed("no handle for 5,000 records"))?;
     trial.expect_rows(0).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     trial.expect_rows(5_000).await
 }
 
@@ -118,12 +115,12 @@ async fn empty_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     let process = trial.process().await?;
     let open = process.begin(&id(1, 0, 1)).await?;
     if let Some(handle) = process.pre_commit(open).await? {
-        let _ = process.commit(&handle).await?;
+        process.settle(&handle).await?;
     }
     let mut open = process.begin(&id(1, 0, 2)).await?;
     process.write(&mut open, 0).await?;
     if let Some(handle) = process.pre_commit(open).await? {
-        let _ = process.commit(&handle).await?;
+        process.settle(&handle).await?;
     }
     process.recover(2, 2, &[]).await?;
     trial.expect_rows(0).await?;
@@ -137,7 +134,7 @@ async fn between_subtasks<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
         handles.push(process.prepare(&id(1, subtask, 1), 20).await?);
     }
     trial.decide(&handles.iter().collect::<Vec<_>>());
-    let _ = process.commit(&handles[1]).await?;
+    process.settle(&handles[1]).await?;
     drop(process);
     let next = trial.process().await?;
     next.recover(2, 1, &handles).await?;

@@ -29,8 +29,7 @@ async fn normal_end<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     for checkpoint in 1..=3 {
         for subtask in 0..2 {
             let handle = process.prepare(&id(1, subtask, checkpoint), 20).await?;
-            trial.decide(&[&handle]);
-            let _ = process.commit(&handle).await?;
+            process.decide_and_settle(&handle).await?;
         }
     }
     let mut open = process.begin(&id(1, 0, 4)).await?;
@@ -90,7 +89,7 @@ async fn connections<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         let handle = process.prepare(&id(epoch, 0, epoch), 20).await?;
         trial.decide(&[&handle]);
         let _: Option<_> = cut(process.commit(&handle), Cut::Waiting(waits)).await;
-        let _ = process.commit(&handle).await?;
+        process.settle(&handle).await?;
         let _: Option<_> = cut(process.in_doubt(), Cut::Waiting(1)).await;
     }
     // A connection that is closed on one side takes a moment to be closed on the other.

@@ -50,12 +50,11 @@ where
 async fn side_by_side<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = Arc::new(trial.process().await?);
     let subtask = |subtask| {
-        let (trial, process) = (Arc::clone(&trial), Arc::clone(&process));
+        let process = Arc::clone(&process);
         async move {
             for checkpoint in 1..=5 {
                 let handle = process.prepare(&id(1, subtask, checkpoint), 20).await?;
-                trial.decide(&[&handle]);
-                let _ = process.commit(&handle).await?;
+                process.decide_and_settle(&handle).await?;
             }
             Ok(())
         }
@@ -93,7 +92,7 @@ async fn commit_beside_writes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
         last = Some(handle);
     }
     if let Some(handle) = last {
-        let _ = process.commit(&handle).await?;
+        process.settle(&handle).await?;
     }
     trial.expect_rows(400).await
 }
@@ -128,11 +127,11 @@ async fn any_order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
                     None => continue,
                 },
             };
-            let _ = process.commit(next).await?;
+            process.settle(next).await?;
             done.push(next);
         }
         for handle in waiting.into_iter().flatten() {
-            let _ = process.commit(handle).await?;
+            process.settle(handle).await?;
         }
         trial.read().await?;
     }
@@ -142,7 +141,7 @@ async fn any_order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 async fn order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = Arc::new(trial.process().await?);
     let subtask = |subtask| {
-        let (trial, process) = (Arc::clone(&trial), Arc::clone(&process));
+        let process = Arc::clone(&process);
         async move {
             for checkpoint in 1..=2 {
                 let mut open = process.begin(&id(1, subtask, checkpoint)).await?;
@@ -151,8 +150,7 @@ async fn order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
                 }
                 let handle = process.pre_commit(open).await?;
                 let handle = handle.ok_or_else(|| Stop::failed("no handle for 200 records"))?;
-                trial.decide(&[&handle]);
-                let _ = process.commit(&handle).await?;
+                process.decide_and_settle(&handle).await?;
             }
             Ok(())
         }

@@ -92,8 +92,7 @@ async fn committed_survives_restart<F: Factory>(trial: Arc<Trial<F>>) -> Result<
     let transaction = open.id.clone();
     match process.pre_commit(open).await? {
         Some(handle) => {
-            trial.decide(&[&handle]);
-            let _ = process.commit(&handle).await?;
+            process.decide_and_settle(&handle).await?;
         }
         None => trial.decided(&transaction),
     }
@@ -122,7 +121,7 @@ async fn plain_data<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     }
     // Of a transaction that nobody prepared; a damaged handle must not lead to the real one.
     let foreign = id(1, 7, 3);
-    for json in damaged(&handle.json) {
+    for json in damaged(&handle.json).collect::<Vec<_>>() {
         let damaged = Handle {
             id: foreign.clone(),
             json,
@@ -138,28 +137,21 @@ async fn plain_data<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         }
     }
     trial.expect_rows(0).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     trial.expect_rows(100).await
 }
 
 /// A handle, cut at each character, with each character changed, and as some other things.
-fn damaged(json: &str) -> impl Iterator<Item = String> {
+fn damaged(json: &str) -> impl Iterator<Item = String> + '_ {
     let cut = (0..json.len())
         .step_by(3)
         .filter_map(|end| json.get(..end))
         .map(str::to_owned);
-    let changed = (0..json.len()).step_by(3).filter_map(|at| {
+    let changed = json.char_indices().step_by(3).map(|(at, character)| {
         let mut text = json.to_owned();
-        text.replace_range(
-            at..=at,
-            if json[at..].starts_with('9') {
-                "8"
-            } else {
-                "9"
-            },
-        );
-        Some(text)
+        let other = if character == '9' { "8" } else { "9" };
+        text.replace_range(at..at + character.len_utf8(), other);
+        text
     });
     let garbage = [
         "",
@@ -172,8 +164,7 @@ fn damaged(json: &str) -> impl Iterator<Item = String> {
         "{\"a\":{\"b\":[1,2,3]}}",
     ];
     let large = [format!("\"{}\"", "x".repeat(1 << 20)), "[".repeat(100_000)];
-    (cut.collect::<Vec<_>>().into_iter())
-        .chain(changed.collect::<Vec<_>>())
+    cut.chain(changed)
         .chain(garbage.map(str::to_owned))
         .chain(large)
 }
@@ -207,8 +198,7 @@ async fn golden_handles<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             "as version {version} would have written it: {}",
             handle.json
         ));
-        trial.decide(&[&handle]);
-        let _ = process.commit(&handle).await?;
+        process.decide_and_settle(&handle).await?;
     }
     Ok(())
 }

@@ -84,8 +84,7 @@ async fn zombie_commits<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         )));
     }
     trial.expect_rows(0).await?;
-    trial.decide(&[&again]);
-    let _ = next.commit(&again).await?;
+    next.decide_and_settle(&again).await?;
     if zombie.commit(&handle).await.is_ok() {
         return Err(Stop::failed(
             "a commit of what was aborted as stale says that it is done",
@@ -117,8 +116,8 @@ async fn zombie_aborts<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let second = newest.pre_commit(open).await?;
     let second = second.ok_or_else(|| Stop::failed("no handle for 20 records"))?;
     trial.decide(&[&handle, &second]);
-    let _ = newest.commit(&handle).await?;
-    let _ = newest.commit(&second).await?;
+    newest.settle(&handle).await?;
+    newest.settle(&second).await?;
     trial.expect_rows(40).await
 }
 
@@ -132,7 +131,7 @@ async fn zombie_in_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop
         let stale = oldest.prepare(&id(first, 1, checkpoint + 1), 5).await?;
         drop(oldest);
         trial.decide(&[&decided]);
-        let _ = trial.process().await?.commit(&decided).await?;
+        trial.process().await?.settle(&decided).await?;
         let zombie = trial.process().await?;
         let handles = [decided];
         let mut sleeping = pin!(zombie.abort_stale(first + 1, checkpoint, &handles));
@@ -162,8 +161,7 @@ async fn zombie_in_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop
                 false
             }
         };
-        trial.decide(&[&fresh]);
-        let _ = newest.commit(&fresh).await?;
+        newest.decide_and_settle(&fresh).await?;
         visible += 10;
         trial.expect_rows(visible).await?;
         if last {
@@ -258,7 +256,7 @@ async fn started_twice<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             )));
         }
     }
-    run().to_the_end().await?;
+    run().complete().await?;
     Ok(())
 }
 
@@ -294,8 +292,7 @@ async fn similar_names<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         stale.push(process.prepare(&id(1, subtask, checkpoint), 5).await?);
     }
     let decided = stale.swap_remove(0);
-    trial.decide(&[&decided]);
-    let _ = process.commit(&decided).await?;
+    process.decide_and_settle(&decided).await?;
     process
         .abort_stale(2, 1, std::slice::from_ref(&decided))
         .await?;
@@ -307,7 +304,7 @@ async fn similar_names<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     others.push(newer);
     trial.decide(&others.iter().collect::<Vec<_>>());
     for handle in &others {
-        let _ = process.commit(handle).await?;
+        process.settle(handle).await?;
     }
     trial.expect_rows(5 + others.len() * 5).await?;
     // Another job's fence must not have to do with ours either.
@@ -336,7 +333,7 @@ async fn ambiguous_decisions<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Sto
                 ));
                 let run = Run::new(&trial, &decisions);
                 let _: Option<_> = run.go(decisions.crash()).await?;
-                Run::new(&trial, &decisions).to_the_end().await?;
+                Run::new(&trial, &decisions).complete().await?;
                 trial.verdict().await?;
             }
         }

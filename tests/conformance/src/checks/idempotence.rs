@@ -92,7 +92,7 @@ async fn commits_at_once<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let _ = processes[0].commit(&handle).await?;
+        processes[0].settle(&handle).await?;
         trial.read().await?;
     }
     Ok(())
@@ -112,8 +112,7 @@ async fn second_abort<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 async fn abort_after_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     for process in [&process, &trial.process().await?] {
         match process.abort(&handle).await {
             Err(error) if error.kind() == ErrorKind::Rejected => {}
@@ -200,7 +199,7 @@ async fn lost_answer_to_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), S
                     )));
                 }
                 trial.read().await?;
-                let _ = process.commit(&handle).await?;
+                process.settle(&handle).await?;
             }
             trial
                 .expect_rows(usize::try_from(checkpoint).unwrap_or(0) * 10)
@@ -244,8 +243,7 @@ async fn lost_answer_to_write<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
             }
         };
         let handle = handle.ok_or_else(|| Stop::failed("no handle for 60 records"))?;
-        trial.decide(&[&handle]);
-        let _ = process.commit(&handle).await?;
+        process.decide_and_settle(&handle).await?;
         visible += 60;
         trial.expect_rows(visible).await?;
         if !fired {

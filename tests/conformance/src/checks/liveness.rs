@@ -1,7 +1,6 @@
 //! Nothing waits for ever, and nobody is held up.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cofferdam::{CommitError, SinkError};
 
@@ -50,8 +49,7 @@ async fn readers_go_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = trial.process().await?;
     process.recover(2, 0, &[]).await?;
     let handle = process.prepare(&id(2, 0, 1), 10).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     trial.expect_rows(10).await
 }
 
@@ -66,8 +64,8 @@ async fn replay_goes_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         .prepare_records(&id(2, 1, 1), (41..=80).collect())
         .await?;
     trial.decide(&[&first, &second]);
-    let _ = process.commit(&first).await?;
-    let _ = process.commit(&second).await?;
+    process.settle(&first).await?;
+    process.settle(&second).await?;
     trial.expect_rows(80).await
 }
 
@@ -88,12 +86,11 @@ async fn limit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     }
     trial.decide(&handles.iter().collect::<Vec<_>>());
     for handle in &handles {
-        let _ = process.commit(handle).await?;
+        process.settle(handle).await?;
     }
     process.recover(2, checkpoint - 1, &handles).await?;
     let handle = process.prepare(&id(2, 0, checkpoint), 5).await?;
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     trial.expect_rows((limit + 1) * 5).await
 }
 
@@ -118,29 +115,8 @@ async fn outlives_outage<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         }
     }
     trial.place().mend().await?;
-    let _ = retry(&trial, || process.commit(&handle)).await?;
+    crate::scenario::recover(&trial, &process, 2, 1, &[handle]).await?;
     trial.expect_rows(20).await
-}
-
-/// A commit that may be tried again, until it is done or the time of a call has passed.
-async fn retry<F: Factory, C, T>(trial: &Trial<F>, commit: impl Fn() -> C) -> Result<T, Stop>
-where
-    C: Future<Output = Result<T, CommitError>>,
-{
-    let tries = async {
-        loop {
-            match commit().await {
-                Err(CommitError::NotYet(error)) if error.kind().is_retriable() => {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                committed => return committed,
-            }
-        }
-    };
-    let ended = tokio::time::timeout(trial.site.call_limit(), tries).await;
-    let ended =
-        ended.map_err(|_| Stop::failed("the system is back, and the commit is not done"))?;
-    Ok(ended?)
 }
 
 async fn silence<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
@@ -181,7 +157,6 @@ async fn silence<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         return Err(done("abort_stale"));
     }
     trial.place().mend().await?;
-    let _ = retry(&trial, || process.commit(&decided)).await?;
     crate::scenario::recover(&trial, &process, 2, 1, &[decided]).await?;
     trial.expect_rows(20).await
 }
@@ -204,7 +179,7 @@ async fn many_crashes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         }
         trial.read().await?;
     }
-    Run::new(&trial, &decisions).to_the_end().await?;
+    Run::new(&trial, &decisions).complete().await?;
     trial
         .process()
         .await?

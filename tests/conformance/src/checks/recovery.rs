@@ -64,8 +64,7 @@ async fn not_decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let again = next
         .prepare_records(&id(2, 0, 1), (1..=50).collect())
         .await?;
-    trial.decide(&[&again]);
-    let _ = next.commit(&again).await?;
+    next.decide_and_settle(&again).await?;
     trial.expect_rows(50).await
 }
 
@@ -88,8 +87,7 @@ async fn decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(100).await?;
     let handle = next.pre_commit(open).await?;
     let handle = handle.ok_or_else(|| Stop::failed("no handle for 5 records"))?;
-    trial.decide(&[&handle]);
-    let _ = next.commit(&handle).await?;
+    next.decide_and_settle(&handle).await?;
     trial.expect_rows(105).await
 }
 
@@ -106,7 +104,7 @@ async fn commits_in_part<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         }
         trial.decide(&handles.iter().collect::<Vec<_>>());
         for handle in &handles[..done] {
-            let _ = process.commit(handle).await?;
+            process.settle(handle).await?;
         }
         if let Some(handle) = handles.get(done) {
             cut(process.commit(handle), Cut::Waiting(1)).await;
@@ -167,7 +165,7 @@ async fn several_checkpoints<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Sto
     drop(process);
     let next = trial.process().await?;
     for (handle, committed) in handles.iter().zip(1..) {
-        let _ = next.commit(handle).await?;
+        next.settle(handle).await?;
         trial.expect_rows(committed * 10).await?;
     }
     next.recover(2, 5, &handles).await?;
@@ -195,8 +193,7 @@ async fn without_decision<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
         }
     }
     trial.expect_rows(0).await?;
-    trial.decide(&[&own]);
-    let _ = process.commit(&own).await?;
+    process.decide_and_settle(&own).await?;
     trial.expect_rows(10).await?;
     process.recover(4, 1, &[own]).await?;
     trial.expect_no_leftovers().await
@@ -232,8 +229,7 @@ async fn older_state<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let mut handles = Vec::new();
     for checkpoint in 1..=2 {
         let handle = process.prepare(&id(1, 0, checkpoint), 10).await?;
-        trial.decide(&[&handle]);
-        let _ = process.commit(&handle).await?;
+        process.decide_and_settle(&handle).await?;
         handles.push(handle);
     }
     for (newest, decided) in [(1, &handles[..1]), (0, &[])] {
@@ -273,8 +269,7 @@ async fn expect_loss<F: Factory>(trial: &Trial<F>, handle: &Handle) -> Result<()
 async fn vanished<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let kept = process.prepare(&id(1, 0, 1), 10).await?;
-    trial.decide(&[&kept]);
-    let _ = process.commit(&kept).await?;
+    process.decide_and_settle(&kept).await?;
     let gone = process.prepare(&id(1, 0, 2), 10).await?;
     trial.place().lose(&gone.id).await?;
     trial.remark(format!("{} is taken away behind the sink's back", gone.id));
@@ -286,8 +281,7 @@ async fn vanished<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 async fn expired<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let kept = process.prepare(&id(1, 0, 1), 10).await?;
-    trial.decide(&[&kept]);
-    let _ = process.commit(&kept).await?;
+    process.decide_and_settle(&kept).await?;
     let gone = process.prepare(&id(1, 0, 2), 10).await?;
     // The clock of the sink's machine plays no part in it: the system still has the transaction, so it can be committed.
     let before = process.in_doubt().await?;
@@ -303,7 +297,7 @@ async fn expired<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.remark(format!("{} has expired", gone.id));
     drop(process);
     expect_loss(&trial, &gone).await?;
-    let _ = trial.process().await?.commit(&kept).await?;
+    trial.process().await?.settle(&kept).await?;
     trial.expect_rows(10).await
 }
 
@@ -344,8 +338,7 @@ async fn kill_9<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
                 let again = next
                     .prepare_records(&id(epoch + 1, 0, checkpoint), records)
                     .await?;
-                trial.decide(&[&again]);
-                let _ = next.commit(&again).await?;
+                next.decide_and_settle(&again).await?;
             }
         }
         visible += 20;

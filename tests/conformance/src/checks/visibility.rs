@@ -53,8 +53,7 @@ async fn before_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         trial.expect_rows(0).await?;
         tokio::task::yield_now().await;
     }
-    trial.decide(&[&handle]);
-    let _ = process.commit(&handle).await?;
+    process.decide_and_settle(&handle).await?;
     Ok(())
 }
 
@@ -67,8 +66,7 @@ async fn commit_shows_all<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
     let transaction = open.id.clone();
     match process.pre_commit(open).await? {
         Some(handle) => {
-            trial.decide(&[&handle]);
-            let _ = process.commit(&handle).await?;
+            process.decide_and_settle(&handle).await?;
         }
         None if trial.resumes() => {
             return Err(Stop::failed(
@@ -92,8 +90,7 @@ async fn aborted_is_invisible<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     process.abort(&prepared).await?;
     trial.expect_rows(0).await?;
     let third = process.prepare(&id(1, 0, 3), RECORDS).await?;
-    trial.decide(&[&third]);
-    let _ = process.commit(&third).await?;
+    process.decide_and_settle(&third).await?;
     trial.expect_rows(100).await
 }
 
@@ -103,11 +100,9 @@ async fn commit_shows_its_own<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     let second = process.prepare(&id(1, 0, 2), RECORDS).await?;
     let mut third = process.begin(&id(1, 0, 3)).await?;
     process.write(&mut third, RECORDS).await?;
-    trial.decide(&[&first]);
-    let _ = process.commit(&first).await?;
+    process.decide_and_settle(&first).await?;
     trial.expect_rows(100).await?;
-    trial.decide(&[&second]);
-    let _ = process.commit(&second).await?;
+    process.decide_and_settle(&second).await?;
     trial.expect_rows(200).await?;
     process.abort_open(third).await?;
     Ok(())
@@ -117,8 +112,7 @@ async fn visible_at_return<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     let process = trial.process().await?;
     for checkpoint in 1..=10 {
         let handle = process.prepare(&id(1, 0, checkpoint), 10).await?;
-        trial.decide(&[&handle]);
-        let _ = process.commit(&handle).await?;
+        process.decide_and_settle(&handle).await?;
         trial
             .expect_rows(usize::try_from(checkpoint).unwrap_or(0) * 10)
             .await?;
@@ -144,7 +138,7 @@ async fn isolation_is_needed<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Sto
         let weak = trial.place().visible_without_isolation().await?;
         seen = weak.len() > trial.read().await?.len();
     }
-    let _ = process.commit(&handle).await?;
+    process.settle(&handle).await?;
     if seen {
         return Ok(());
     }

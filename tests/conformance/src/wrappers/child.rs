@@ -177,7 +177,7 @@ async fn tell(reached: &Reached) {
         "{REACHED}{}",
         serde_json::to_string(reached).unwrap_or_default()
     );
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn play<F: Factory>(task: Task) -> Result<Reached, Stop> {
