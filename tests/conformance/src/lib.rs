@@ -91,7 +91,7 @@
 //!
 //! It is run on broken sinks, each with a fault that was found in a real system, and each is failed by the
 //! checks that should fail it, and by no other: `tests/matrix.rs`. [`check()`] has a bad history for each anomaly.
-//! The [`reference`] sink, which speaks to a small system over TCP, has every optional part and passes all checks.
+//! The [`reference`](mod@reference) sink, which speaks to a small system over TCP, has every optional part and passes all checks.
 
 mod check;
 mod checker;

@@ -73,7 +73,6 @@ const REPORTS: &[&str] = &[
     "connectors/object-store/tests/conformance.json",
     "examples/reports/journal.json",
     "tests/conformance/reports/memory.json",
-    "tests/conformance/reports/reference.json",
 ];
 
 fn reports() -> Vec<Report> {
