@@ -3,6 +3,7 @@
 mod checker;
 mod factory;
 mod history;
+pub mod mutants;
 mod observer;
 pub mod reference;
 mod reserved_port;
