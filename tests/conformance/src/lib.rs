@@ -99,6 +99,7 @@ mod checks;
 mod factory;
 mod history;
 mod macros;
+pub mod mutants;
 mod observer;
 mod pipeline;
 mod process;

@@ -48,6 +48,11 @@ impl Client {
         self.address
     }
 
+    /// For whoever has to reveal it: no sound sink does.
+    pub(crate) fn password(&self) -> &Password {
+        &self.password
+    }
+
     /// Asks the system. Cancel safe: the connection of a question that nobody waits for is thrown away.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answer, Failure> {
         let mut lease = match self.pool.take() {

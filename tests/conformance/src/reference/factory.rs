@@ -6,6 +6,7 @@ use std::time::Duration;
 use cofferdam::async_trait;
 
 use super::place::{PASSWORD, ReferencePlace};
+use super::pool::Discipline;
 use super::sink::{ReferenceRecord, ReferenceSink};
 use super::state::MAX_ROW;
 use crate::factory::{Factory, GoldenHandle, Odd, Reality};
@@ -14,15 +15,14 @@ use crate::trouble::Trouble;
 /// How long a call waits for an answer: long for a system in the same process, short for checks that let it pass.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
+/// A sink for a place, or for a proxy in front of one.
+pub(crate) fn sink(address: SocketAddr, discipline: Discipline) -> ReferenceSink<ReferenceRecord> {
+    ReferenceSink::with_discipline(address, PASSWORD, PATIENCE, discipline)
+}
+
 /// Makes reference systems, and opens [`ReferenceSink`]s on them.
 #[derive(Debug, Default)]
 pub struct ReferenceFactory;
-
-impl ReferenceFactory {
-    fn sink(address: SocketAddr) -> ReferenceSink<ReferenceRecord> {
-        ReferenceSink::new(address, PASSWORD, PATIENCE)
-    }
-}
 
 #[async_trait]
 impl Factory for ReferenceFactory {
@@ -42,7 +42,7 @@ impl Factory for ReferenceFactory {
     }
 
     async fn open(&self, place: &ReferencePlace) -> Result<Self::Sink, Trouble> {
-        Ok(Self::sink(place.socket_address()))
+        Ok(sink(place.socket_address(), Discipline::Sound))
     }
 
     fn record(&self, text: &str) -> ReferenceRecord {
@@ -73,7 +73,7 @@ impl Factory for ReferenceFactory {
         _: &ReferencePlace,
         proxy: SocketAddr,
     ) -> Result<Self::Sink, Trouble> {
-        Ok(Self::sink(proxy))
+        Ok(sink(proxy, Discipline::Sound))
     }
 
     async fn attach(&self, address: &str) -> Result<ReferencePlace, Trouble> {

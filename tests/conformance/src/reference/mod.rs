@@ -24,3 +24,9 @@ mod tests;
 pub use factory::ReferenceFactory;
 pub use place::ReferencePlace;
 pub use sink::{Encode, OpenTransaction, ReferenceHandle, ReferenceRecord, ReferenceSink};
+
+pub(crate) use client::Failure;
+pub(crate) use factory::sink;
+pub(crate) use pool::Discipline;
+pub(crate) use steps::is_stale;
+pub(crate) use wire::{BackDoor, Refusal, Request};

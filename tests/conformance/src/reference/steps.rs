@@ -9,7 +9,7 @@ use cofferdam::{
 
 use super::client::{Failure, unexpected};
 use super::sink::{OpenTransaction, ReferenceHandle, ReferenceSink};
-use super::wire::{Answer, Refusal, Request};
+use super::wire::{Answer, Refusal, Request, Undecided};
 
 /// How many rows are sent at once.
 const FLUSH: usize = 16;
@@ -251,33 +251,29 @@ impl<T> ReferenceSink<T> {
     }
 
     /// All that is open or prepared, of everybody.
-    pub(crate) async fn undecided_ids(&self) -> Result<Vec<TransactionId>, Failure> {
+    pub(crate) async fn undecided(&self) -> Result<Vec<Undecided>, Failure> {
         match self.client.ask(Request::Undecided).await? {
-            Answer::Undecided { transactions } => {
-                Ok(ids(transactions.into_iter().map(|one| one.transaction)).collect())
-            }
+            Answer::Undecided { transactions } => Ok(transactions),
             other => Err(unexpected(&other)),
         }
     }
 
+    pub(crate) async fn undecided_ids(&self) -> Result<Vec<TransactionId>, Failure> {
+        let undecided = self.undecided().await?.into_iter();
+        Ok(ids(undecided.map(|one| one.transaction)).collect())
+    }
+
     pub(crate) async fn undecided_of(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
-        let undecided = match self.client.ask(Request::Undecided).await? {
-            Answer::Undecided { transactions } => transactions,
-            other => return Err(unexpected(&other).into()),
-        };
         let mut in_doubt = Vec::new();
-        for one in undecided {
+        for one in self.undecided().await? {
             let Ok(transaction) = one.transaction.parse::<TransactionId>() else {
                 continue;
             };
             if transaction.job == *job {
+                let (name, address) = (one.transaction, self.client.address());
                 in_doubt.push(InDoubt {
                     transaction,
-                    location: format!(
-                        "transaction {} at {}",
-                        one.transaction,
-                        self.client.address()
-                    ),
+                    location: format!("transaction {name} at {address}"),
                     expires_in: Some(Duration::from_millis(one.expires_in_millis)),
                 });
             }

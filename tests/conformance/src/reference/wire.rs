@@ -13,6 +13,10 @@ impl Password {
     pub(crate) fn new(password: impl Into<String>) -> Self {
         Self(password.into())
     }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Debug for Password {

@@ -1,0 +1,179 @@
+//! Old runs that are not kept out, and new ones that go too far.
+
+use cofferdam::{Fence, SinkError, TransactionId, async_trait};
+
+use super::bug::{Bug, Sink, bug};
+use crate::reference::{OpenTransaction, ReferenceHandle, is_stale};
+
+/// Aborts all that is undecided and of which this is true.
+async fn abort_where(
+    sink: &Sink,
+    is_to_go: impl Fn(&TransactionId) -> bool + Send,
+) -> Result<Vec<TransactionId>, SinkError> {
+    let mut stale = sink.undecided_ids().await?;
+    stale.retain(is_to_go);
+    for id in &stale {
+        sink.drop_named(id.to_string()).await?;
+    }
+    Ok(stale)
+}
+
+fn is_ours(id: &TransactionId, fence: &Fence<ReferenceHandle>) -> bool {
+    id.job == fence.job && id.sink == fence.sink
+}
+
+fn is_decided(id: &TransactionId, fence: &Fence<ReferenceHandle>) -> bool {
+    fence.decided.iter().any(|(decided, _)| decided == id)
+}
+
+bug! {
+    /// Recovery aborts all that it finds, of newer epochs too.
+    AbortAll, "M11",
+    seen: "sweepers that take every prepared transaction for an orphan; citus 1029, greenplum 10393",
+    caught_by: ["FEN-3", "FEN-4"]
+}
+
+#[async_trait]
+impl Bug for AbortAll {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| is_ours(id, fence) && !is_decided(id, fence)).await
+    }
+}
+
+bug! {
+    /// Finds its transactions by a prefix of their names: job `a` aborts those of job `ab`.
+    PrefixMatch, "M12",
+    seen: "Flink's transactionalIdPrefix, of whose collisions the manual warns in prose",
+    caught_by: ["FEN-7"]
+}
+
+#[async_trait]
+impl Bug for PrefixMatch {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| {
+            let matches = id.to_string().starts_with(fence.job.as_str());
+            matches && id.epoch < fence.epoch && !is_decided(id, fence)
+        })
+        .await
+    }
+}
+
+bug! {
+    /// Tells the system of no epoch, so that an old run writes on beside the new one.
+    NoFence, "M13",
+    seen: "iceberg 17551: two coordinators at once; any sink whose names carry no epoch and whose system knows none",
+    caught_by: ["FEN-1"]
+}
+
+#[async_trait]
+impl Bug for NoFence {
+    async fn begin(&self, sink: &Sink, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
+        sink.begin_named(id.to_string(), id).await?;
+        Ok(OpenTransaction::new(id))
+    }
+
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| is_stale(id, fence)).await
+    }
+}
+
+bug! {
+    /// Writes again what a run has committed of which the checkpoint store does not know.
+    IgnoresNewest, "M23",
+    seen: "upsert sinks after a restore from an older savepoint: late replays overwrite newer values",
+    caught_by: ["REC-9"]
+}
+
+#[async_trait]
+impl Bug for IgnoresNewest {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        abort_where(sink, |id| is_stale(id, fence)).await
+    }
+}
+
+bug! {
+    /// Recovery aborts its own epoch as well: at most, not below.
+    SweepsItself, "M30",
+    seen: "`<=` for `<` in a comparison of epochs",
+    caught_by: ["FEN-3"]
+}
+
+#[async_trait]
+impl Bug for SweepsItself {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| {
+            is_ours(id, fence) && id.epoch <= fence.epoch && !is_decided(id, fence)
+        })
+        .await
+    }
+}
+
+bug! {
+    /// Recovery leaves what the run just before it left.
+    SparesTheLast, "M51",
+    seen: "`epoch - 1` counted twice, once where it is stored and once where it is compared",
+    caught_by: ["LIV-1", "REC-1"]
+}
+
+#[async_trait]
+impl Bug for SparesTheLast {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| {
+            is_stale(id, fence) && id.epoch.next() < fence.epoch
+        })
+        .await
+    }
+}
+
+bug! {
+    /// Recovery aborts what a decided checkpoint names.
+    AbortsDecided, "M52",
+    seen: "LaminarDB's file sink: *.tmp is cleaned up before recovery has asked for it",
+    caught_by: ["REC-3"]
+}
+
+#[async_trait]
+impl Bug for AbortsDecided {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        let mut fence = fence.clone();
+        fence.decided.clear();
+        sink.sweep(&fence).await
+    }
+}
