@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cofferdam_conformance::mutants::{About, Bug, MutantFactory, Visitor, visit_all};
-use cofferdam_conformance::reference::ReferenceFactory;
 use cofferdam_conformance::{Report, all_checks, keep_up_to_date, run_all};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -81,7 +80,7 @@ async fn each_broken_sink_is_failed_by_the_checks_that_should_and_by_no_others()
         writeln!(page, "| {id} {name} | {fault} | {seen} | {failed} |")
             .expect("text can be written to text");
     }
-    let never: Vec<&str> = all_checks::<ReferenceFactory>()
+    let never: Vec<&str> = all_checks()
         .iter()
         .map(|check| check.about.id)
         .filter(|id| !seen_to_fail.contains(*id))
