@@ -141,14 +141,7 @@ impl Checker {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Wrote { writer, records } => {
-                if !self.transactions.contains_key(writer) {
-                    self.transactions
-                        .insert(writer.clone(), Transaction::default());
-                    if let Some(unit) = self.unit(writer) {
-                        self.units.entry(unit).or_default().push(writer.clone());
-                    }
-                }
-                let known = self.transactions.entry(writer.clone()).or_default();
+                let known = self.transaction(writer);
                 for record in records {
                     let place = known.records.len();
                     known.records.entry(*record).or_insert(place);
@@ -156,18 +149,26 @@ impl Checker {
             }
             Event::Decided(ids) => {
                 for id in ids {
-                    self.transactions.entry(id.clone()).or_default().decided = true;
+                    self.transaction(id).decided = true;
                 }
             }
             Event::DecidedAgainst(ids) => {
                 for id in ids {
-                    self.transactions.entry(id.clone()).or_default().aborted = true;
+                    self.transaction(id).aborted = true;
                 }
             }
             Event::Read(rows) => self.read(rows),
             Event::Quiet => self.quiet(),
             Event::Note(_) => {}
         }
+    }
+
+    fn transaction(&mut self, id: &TransactionId) -> &mut Transaction {
+        if !self.transactions.contains_key(id) {
+            let unit = self.unit(id);
+            self.units.entry(unit).or_default().push(id.clone());
+        }
+        self.transactions.entry(id.clone()).or_default()
     }
 
     fn read(&mut self, rows: &[Row]) {
@@ -249,13 +250,18 @@ impl Checker {
 
     /// Units of which some is visible, and some is not.
     fn units(&mut self, visible: &HashSet<Token>) {
+        if self.promise.unit == AtomicUnit::Record {
+            return;
+        }
         let mut shown: HashMap<&TransactionId, usize> = HashMap::new();
         for token in visible {
             *shown.entry(&token.writer).or_default() += 1;
         }
-        let begun: HashSet<Unit> = shown.keys().filter_map(|id| self.unit(id)).collect();
+        let begun: HashSet<Unit> = shown.keys().map(|id| self.unit(id)).collect();
         let mut torn = Vec::new();
-        for id in begun.iter().flat_map(|unit| &self.units[unit]) {
+        // A unit of phantoms alone has no members.
+        let members = begun.iter().filter_map(|unit| self.units.get(unit));
+        for id in members.flatten() {
             let known = &self.transactions[id];
             let (of, shown) = (known.records.len(), shown.get(id).copied().unwrap_or(0));
             // What is aborted is wrong for another reason.
@@ -270,18 +276,15 @@ impl Checker {
         }
     }
 
-    /// The unit of a known transaction with which it becomes visible; `None` if its records do so one by one.
-    fn unit(&self, id: &TransactionId) -> Option<Unit> {
-        if self.promise.unit == AtomicUnit::Record || !self.transactions.contains_key(id) {
-            return None;
-        }
-        Some(TransactionId {
-            subtask: match self.promise.unit {
-                AtomicUnit::Checkpoint => SubtaskIndex(0),
-                _ => id.subtask,
+    /// The unit with which a transaction becomes visible.
+    fn unit(&self, id: &TransactionId) -> Unit {
+        match self.promise.unit {
+            AtomicUnit::Checkpoint => TransactionId {
+                subtask: SubtaskIndex(0),
+                ..id.clone()
             },
-            ..id.clone()
-        })
+            _ => id.clone(),
+        }
     }
 
     fn quiet(&mut self) {
