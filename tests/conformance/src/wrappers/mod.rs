@@ -1,5 +1,5 @@
-//! What comes between a check and its sink, or between a sink and its system.
+//! What is put between the suite and a sink, or between a sink and its system, so that things go wrong.
 
-mod proxy;
-
-pub use proxy::{Passage, Proxy};
+pub(crate) mod child;
+pub(crate) mod polls;
+pub(crate) mod proxy;

@@ -13,7 +13,7 @@ use super::{Finding, Handle, Probed, Site, claim, id, prepare, text, wrong};
 use crate::factory::Odd;
 use crate::observer::{Breakage, Observer};
 use crate::reference::ReferenceRecord;
-use crate::wrappers::Proxy;
+use crate::wrappers::proxy::Proxy;
 
 /// The kind of the error that a call ends with, in time.
 async fn kind<F: Probed, T>(

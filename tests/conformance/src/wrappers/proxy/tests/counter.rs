@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::wrappers::{Passage, Proxy};
+use crate::wrappers::proxy::{Passage, Proxy};
 
 /// Says hello, and then after each byte how many bytes it has got, from all.
 async fn serve(listener: TcpListener, count: Arc<AtomicUsize>) {

@@ -10,7 +10,7 @@ use crate::observer::Observer;
 use crate::reference::{
     ReferenceFactory, ReferenceHandle, ReferencePlace, ReferenceRecord, ReferenceSink,
 };
-use crate::wrappers::Proxy;
+use crate::wrappers::proxy::Proxy;
 
 type Sink = ReferenceSink<ReferenceRecord>;
 
