@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use cofferdam::{Capabilities, CommitError, Evidence, Fencing, Isolation, Resume, SinkError};
 
-use crate::factory::Factory;
 use crate::trial::Trial;
 use crate::trouble::Trouble;
 
@@ -159,14 +158,14 @@ impl fmt::Display for Need {
 
 type Running = Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
 
-/// One check, for sinks of one factory.
-pub struct Check<F: Factory> {
+/// One check.
+pub struct Check {
     /// What it is about.
     pub about: About,
-    pub(crate) run: fn(Arc<Trial<F>>) -> Running,
+    pub(crate) run: fn(Arc<Trial>) -> Running,
 }
 
-impl<F: Factory> fmt::Debug for Check<F> {
+impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.about.fmt(f)
     }
@@ -189,7 +188,7 @@ pub struct About {
 macro_rules! checks {
     ($($id:literal $name:ident [$($need:expr),*] $how:literal $run:path;)+) => {
         /// The checks of this group.
-        pub(crate) fn checks<F: crate::factory::Factory>() -> Vec<crate::check::Check<F>> {
+        pub(crate) fn checks() -> Vec<crate::check::Check> {
             vec![$(crate::check::Check {
                 about: crate::check::About {
                     id: $id,

@@ -109,6 +109,7 @@ mod report;
 mod reserved_port;
 mod scenario;
 mod site;
+mod subject;
 mod suite;
 mod token;
 mod trial;

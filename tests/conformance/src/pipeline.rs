@@ -15,7 +15,6 @@ use cofferdam::{
 use tokio::sync::Notify;
 
 use crate::check::Stop;
-use crate::factory::Factory;
 use crate::history::Event;
 use crate::process::{Handle, Open, Process};
 use crate::site::{Site, job, sink};
@@ -66,9 +65,9 @@ impl Crash {
 }
 
 /// The checkpoints of a pipeline, over all its runs; what is decided goes into the history.
-pub(crate) struct Decisions<F: Factory> {
+pub(crate) struct Decisions {
     store: MemoryCheckpointStore,
-    site: Arc<Site<F>>,
+    site: Arc<Site>,
     /// Which record numbers the pipeline reads.
     first_record: u64,
     fault: Arc<Mutex<Option<StoreFault>>>,
@@ -87,8 +86,8 @@ struct StoreFault {
 const SPLITS: u64 = 3;
 const PER_SPLIT: u64 = 640;
 
-impl<F: Factory> Decisions<F> {
-    pub(crate) fn new(trial: &Trial<F>) -> Self {
+impl Decisions {
+    pub(crate) fn new(trial: &Trial) -> Self {
         Self {
             store: MemoryCheckpointStore::new(),
             site: Arc::clone(&trial.site),
@@ -114,7 +113,7 @@ impl<F: Factory> Decisions<F> {
     }
 }
 
-impl<F: Factory> Clone for Decisions<F> {
+impl Clone for Decisions {
     fn clone(&self) -> Self {
         Self {
             store: self.store.clone(),
@@ -127,17 +126,17 @@ impl<F: Factory> Clone for Decisions<F> {
 }
 
 /// One run of the pipeline: a process of its own, with a new instance of the sink.
-pub(crate) struct Run<'a, F: Factory> {
-    trial: &'a Trial<F>,
-    decisions: &'a Decisions<F>,
+pub(crate) struct Run<'a> {
+    trial: &'a Trial,
+    decisions: &'a Decisions,
     parallelism: u32,
 }
 
 /// How a run ended by itself; `None` if it died.
 type Ended = Option<Result<JobReport, JobError>>;
 
-impl<'a, F: Factory> Run<'a, F> {
-    pub(crate) fn new(trial: &'a Trial<F>, decisions: &'a Decisions<F>) -> Self {
+impl<'a> Run<'a> {
+    pub(crate) fn new(trial: &'a Trial, decisions: &'a Decisions) -> Self {
         Self {
             trial,
             decisions,
@@ -207,44 +206,44 @@ impl<'a, F: Factory> Run<'a, F> {
 }
 
 /// A sink of record numbers, over the sink under test.
-struct PipelineSink<F: Factory> {
-    process: Process<F>,
+struct PipelineSink {
+    process: Process,
     crash: Crash,
 }
 
-impl<F: Factory> fmt::Debug for PipelineSink<F> {
+impl fmt::Debug for PipelineSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.process.fmt(f)
     }
 }
 
-impl<F: Factory> PipelineSink<F> {
+impl PipelineSink {
     fn aborted(&self, ids: Vec<TransactionId>) {
         self.process.site().note(Event::DecidedAgainst(ids));
     }
 }
 
 #[async_trait]
-impl<F: Factory> TwoPhaseCommitSinkFunction for PipelineSink<F> {
+impl TwoPhaseCommitSinkFunction for PipelineSink {
     type Input = u64;
-    type Transaction = Open<F>;
+    type Transaction = Open;
     type Prepared = Handle;
 
     fn capabilities(&self) -> Capabilities {
         self.process.capabilities()
     }
 
-    async fn begin(&self, id: &TransactionId) -> Result<Open<F>, SinkError> {
+    async fn begin(&self, id: &TransactionId) -> Result<Open, SinkError> {
         self.crash.around(self.process.begin(id)).await
     }
 
-    async fn write(&self, open: &mut Open<F>, records: Vec<u64>) -> Result<(), SinkError> {
+    async fn write(&self, open: &mut Open, records: Vec<u64>) -> Result<(), SinkError> {
         self.crash
             .around(self.process.write_records(open, records))
             .await
     }
 
-    async fn pre_commit(&self, open: Open<F>) -> Result<Option<Handle>, SinkError> {
+    async fn pre_commit(&self, open: Open) -> Result<Option<Handle>, SinkError> {
         self.crash.around(self.process.pre_commit(open)).await
     }
 
@@ -252,7 +251,7 @@ impl<F: Factory> TwoPhaseCommitSinkFunction for PipelineSink<F> {
         self.crash.around(self.process.commit(handle)).await
     }
 
-    async fn abort(&self, unfinished: Unfinished<Open<F>, Handle>) -> Result<(), SinkError> {
+    async fn abort(&self, unfinished: Unfinished<Open, Handle>) -> Result<(), SinkError> {
         match unfinished {
             Unfinished::Open(_, open) => self.crash.around(self.process.abort_open(open)).await,
             Unfinished::Prepared(id, handle) => {
@@ -281,12 +280,12 @@ impl<F: Factory> TwoPhaseCommitSinkFunction for PipelineSink<F> {
 }
 
 /// The store of a [`Decisions`], in one process.
-struct PipelineStore<F: Factory> {
-    decisions: Decisions<F>,
+struct PipelineStore {
+    decisions: Decisions,
     crash: Crash,
 }
 
-impl<F: Factory> fmt::Debug for PipelineStore<F> {
+impl fmt::Debug for PipelineStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.decisions.store.fmt(f)
     }
@@ -303,7 +302,7 @@ fn named(name: &str, record: &[u8]) -> Option<Vec<TransactionId>> {
         .then(|| transactions.iter().filter_map(id).collect())
 }
 
-impl<F: Factory> PipelineStore<F> {
+impl PipelineStore {
     /// The fault that is due at this write of a decision.
     fn fault(&self) -> Option<StoreFault> {
         let mut fault = self
@@ -350,7 +349,7 @@ impl<F: Factory> PipelineStore<F> {
 }
 
 #[async_trait]
-impl<F: Factory> CheckpointStore for PipelineStore<F> {
+impl CheckpointStore for PipelineStore {
     async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
         match named(name, &bytes) {
             Some(ids) => self.crash.around(self.decide(name, bytes, ids)).await,

@@ -5,19 +5,16 @@ use std::future::Future;
 use std::sync::Arc;
 
 use cofferdam::{
-    Capabilities, CheckpointId, CommitError, Committed, Epoch, Fence, InDoubt, SinkError,
-    TransactionId, TwoPhaseCommitSinkFunction, Unfinished,
+    Capabilities, CheckpointId, CommitError, Committed, Epoch, Fence, InDoubt, JobId, SinkError,
+    TransactionId, Unfinished,
 };
 
 use crate::check::{Stop, chain};
-use crate::factory::Factory;
+use crate::factory::Odd;
 use crate::history::Event;
 use crate::site::{Site, job, sink};
+use crate::subject::{AnyTransaction, Instance};
 use crate::token::Token;
-
-type Sink<F> = <F as Factory>::Sink;
-type Transaction<F> = <Sink<F> as TwoPhaseCommitSinkFunction>::Transaction;
-type Prepared<F> = <Sink<F> as TwoPhaseCommitSinkFunction>::Prepared;
 
 /// A handle as a checkpoint keeps it: text.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -27,25 +24,25 @@ pub(crate) struct Handle {
 }
 
 /// An open transaction.
-pub(crate) struct Open<F: Factory> {
+pub(crate) struct Open {
     pub(crate) id: TransactionId,
-    transaction: Transaction<F>,
+    transaction: AnyTransaction,
 }
 
 /// An instance of the sink. Each call has a time limit, and its errors are searched for secrets.
-pub(crate) struct Process<F: Factory> {
-    site: Arc<Site<F>>,
-    sink: Sink<F>,
+pub(crate) struct Process {
+    site: Arc<Site>,
+    sink: Box<dyn Instance>,
 }
 
-impl<F: Factory> fmt::Debug for Process<F> {
+impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.sink.fmt(f)
     }
 }
 
-impl<F: Factory> Process<F> {
-    pub(crate) fn new(site: Arc<Site<F>>, sink: Sink<F>) -> Self {
+impl Process {
+    pub(crate) fn new(site: Arc<Site>, sink: Box<dyn Instance>) -> Self {
         site.look_for_secrets(&format!("{sink:?} {sink:#?}"));
         Self { site, sink }
     }
@@ -54,7 +51,7 @@ impl<F: Factory> Process<F> {
         self.sink.capabilities()
     }
 
-    pub(crate) fn site(&self) -> &Site<F> {
+    pub(crate) fn site(&self) -> &Site {
         &self.site
     }
 
@@ -80,7 +77,7 @@ impl<F: Factory> Process<F> {
         result
     }
 
-    pub(crate) async fn begin(&self, id: &TransactionId) -> Result<Open<F>, SinkError> {
+    pub(crate) async fn begin(&self, id: &TransactionId) -> Result<Open, SinkError> {
         let transaction = self.limited("begin", self.sink.begin(id)).await?;
         Ok(Open {
             id: id.clone(),
@@ -91,7 +88,7 @@ impl<F: Factory> Process<F> {
     /// Writes records of these numbers.
     pub(crate) async fn write_records(
         &self,
-        open: &mut Open<F>,
+        open: &mut Open,
         records: Vec<u64>,
     ) -> Result<(), SinkError> {
         let text = |record: &u64| {
@@ -100,46 +97,38 @@ impl<F: Factory> Process<F> {
                 record: *record,
                 writer,
             };
-            self.site.factory.record(&token.to_string())
+            token.to_string()
         };
-        let inputs = records.iter().map(text).collect();
+        let texts = records.iter().map(text).collect();
         self.site.note(Event::Wrote {
             writer: open.id.clone(),
             records,
         });
-        self.limited("write", self.sink.write(&mut open.transaction, inputs))
+        self.limited("write", self.sink.write(&mut open.transaction, texts))
             .await
     }
 
     /// Writes so many new records.
-    pub(crate) async fn write(&self, open: &mut Open<F>, count: u64) -> Result<(), SinkError> {
+    pub(crate) async fn write(&self, open: &mut Open, count: u64) -> Result<(), SinkError> {
         let records = self.site.new_records(count);
         self.write_records(open, records).await
     }
 
-    /// Writes something that is no ordinary record.
-    pub(crate) async fn write_input(
-        &self,
-        open: &mut Open<F>,
-        input: <Sink<F> as TwoPhaseCommitSinkFunction>::Input,
-    ) -> Result<(), SinkError> {
-        self.limited("write", self.sink.write(&mut open.transaction, vec![input]))
+    /// Writes a record that is not as it should be.
+    pub(crate) async fn write_odd(&self, open: &mut Open, odd: Odd) -> Result<(), SinkError> {
+        self.limited("write", self.sink.write_odd(&mut open.transaction, odd))
             .await
     }
 
-    /// What comes back is text: nothing is smuggled from one process to another.
-    pub(crate) async fn pre_commit(&self, open: Open<F>) -> Result<Option<Handle>, SinkError> {
+    pub(crate) async fn pre_commit(&self, open: Open) -> Result<Option<Handle>, SinkError> {
         let Open { id, transaction } = open;
-        let prepared = self
+        let handle = self
             .limited("pre_commit", self.sink.pre_commit(transaction))
             .await?;
-        let Some(prepared) = prepared else {
-            return Ok(None);
-        };
-        let json = serde_json::to_string(&prepared)
-            .map_err(|error| SinkError::rejected("the handle is no JSON").caused_by(error))?;
-        self.site.look_for_secrets(&json);
-        Ok(Some(Handle { id, json }))
+        Ok(handle.map(|json| {
+            self.site.look_for_secrets(&json);
+            Handle { id, json }
+        }))
     }
 
     /// A transaction of so many new records, prepared.
@@ -164,16 +153,14 @@ impl<F: Factory> Process<F> {
         })
     }
 
-    /// Reads a handle back from its text.
-    pub(crate) fn decode(&self, handle: &Handle) -> Result<Prepared<F>, SinkError> {
-        serde_json::from_str(&handle.json)
-            .map_err(|error| SinkError::rejected("the handle can't be read").caused_by(error))
+    /// Reads a handle from its text, and writes it again.
+    pub(crate) fn reread(&self, handle: &Handle) -> Result<String, SinkError> {
+        self.sink.reread(&handle.json)
     }
 
     pub(crate) async fn commit(&self, handle: &Handle) -> Result<Committed, CommitError> {
-        let prepared = self.decode(handle)?;
-        self.limited("commit", self.sink.commit(&handle.id, &prepared))
-            .await
+        let commit = self.sink.commit(&handle.id, &handle.json);
+        self.limited("commit", commit).await
     }
 
     /// Commits what is decided; by this call or by one before, both are fine.
@@ -188,7 +175,7 @@ impl<F: Factory> Process<F> {
         self.settle(handle).await
     }
 
-    pub(crate) async fn abort_open(&self, open: Open<F>) -> Result<(), SinkError> {
+    pub(crate) async fn abort_open(&self, open: Open) -> Result<(), SinkError> {
         self.site.note(Event::DecidedAgainst(vec![open.id.clone()]));
         let unfinished = Unfinished::Open(open.id, open.transaction);
         self.limited("abort", self.sink.abort(unfinished)).await
@@ -196,7 +183,7 @@ impl<F: Factory> Process<F> {
 
     /// Aborts without a word in the history: the check knows better whether that is right.
     pub(crate) async fn abort(&self, handle: &Handle) -> Result<(), SinkError> {
-        let unfinished = Unfinished::Prepared(handle.id.clone(), self.decode(handle)?);
+        let unfinished = Unfinished::Prepared(handle.id.clone(), handle.json.clone());
         self.limited("abort", self.sink.abort(unfinished)).await
     }
 
@@ -206,18 +193,28 @@ impl<F: Factory> Process<F> {
         newest: u64,
         decided: &[Handle],
     ) -> Result<Vec<TransactionId>, SinkError> {
-        let with_handle = |handle: &Handle| Ok((handle.id.clone(), self.decode(handle)?));
+        self.abort_stale_of(job(), epoch, newest, decided).await
+    }
+
+    /// As if a job of this name had a fence.
+    pub(crate) async fn abort_stale_of(
+        &self,
+        job: JobId,
+        epoch: u64,
+        newest: u64,
+        decided: &[Handle],
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        let decided = decided
+            .iter()
+            .map(|handle| (handle.id.clone(), handle.json.clone()));
         let fence = Fence {
-            job: job(),
+            job,
             sink: sink(),
             epoch: Epoch(epoch),
             newest: (newest > 0).then_some(CheckpointId(newest)),
-            decided: decided
-                .iter()
-                .map(with_handle)
-                .collect::<Result<_, SinkError>>()?,
+            decided: decided.collect(),
         };
-        self.limited("abort_stale", self.sink.abort_stale(&fence))
+        self.limited("abort_stale", self.sink.abort_stale(fence))
             .await
     }
 
@@ -253,10 +250,5 @@ impl<F: Factory> Process<F> {
             ))),
             None => Ok(()),
         }
-    }
-
-    /// The sink itself, for calls that have no place above.
-    pub(crate) fn sink(&self) -> &Sink<F> {
-        &self.sink
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use cofferdam::{CommitError, TransactionId};
 
 use crate::check::Stop;
-use crate::factory::Factory;
 use crate::process::{Handle, Process};
 use crate::site::id;
 use crate::trial::Trial;
@@ -61,8 +60,8 @@ const AWAITS: usize = 200;
 const RECORDS: u64 = 24;
 
 /// Makes one checkpoint for each await of each step, and dies there.
-pub(crate) async fn crash_everywhere<F: Factory>(
-    trial: &Trial<F>,
+pub(crate) async fn crash_everywhere(
+    trial: &Trial,
     steps: &[Step],
     survivor: Survivor,
 ) -> Result<(), Stop> {
@@ -106,9 +105,9 @@ pub(crate) async fn crash_everywhere<F: Factory>(
 }
 
 /// Makes a checkpoint up to the step that is cut off, and tells whether it was.
-async fn until<F: Factory>(
-    trial: &Trial<F>,
-    process: &Process<F>,
+async fn until(
+    trial: &Trial,
+    process: &Process,
     transaction: &TransactionId,
     records: Vec<u64>,
     step: Step,
@@ -180,9 +179,9 @@ async fn until<F: Factory>(
 /// Recovers where a call that was dropped may still be at work, in a thread or in the outside system: as the runtime
 /// does, it tries again what can be tried again, and what comes late is stale to the epoch after. Returns the epoch that
 /// holds in the end.
-pub(crate) async fn recover<F: Factory>(
-    trial: &Trial<F>,
-    process: &Process<F>,
+pub(crate) async fn recover(
+    trial: &Trial,
+    process: &Process,
     epoch: u64,
     newest: u64,
     decided: &[Handle],
@@ -215,7 +214,7 @@ pub(crate) async fn recover<F: Factory>(
 }
 
 /// Tries until there is something, for as long as one call may take.
-async fn retry<F: Factory, A>(trial: &Trial<F>, attempt: impl Fn() -> A) -> Result<(), Stop>
+async fn retry<A>(trial: &Trial, attempt: impl Fn() -> A) -> Result<(), Stop>
 where
     A: Future<Output = Result<Option<()>, Stop>>,
 {

@@ -1,14 +1,13 @@
 //! What all processes of a trial share: the place, the history, and what was found wrong on the way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cofferdam::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, TransactionId};
 
-use crate::factory::Factory;
 use crate::history::{Event, History};
-use crate::observer::Observer;
+use crate::subject::Subject;
 
 /// The job of all trials. Each trial has a place of its own, so they don't meet.
 pub(crate) fn job() -> JobId {
@@ -32,19 +31,17 @@ pub(crate) fn id(epoch: u64, subtask: u32, checkpoint: u64) -> TransactionId {
 }
 
 /// See the module.
-pub(crate) struct Site<F: Factory> {
-    pub(crate) factory: F,
-    pub(crate) place: F::Place,
+pub(crate) struct Site {
+    pub(crate) subject: Arc<dyn Subject>,
     history: Mutex<History>,
     violations: Mutex<Vec<String>>,
     next_record: AtomicU64,
 }
 
-impl<F: Factory> Site<F> {
-    pub(crate) fn new(factory: F, place: F::Place) -> Self {
+impl Site {
+    pub(crate) fn new(subject: Arc<dyn Subject>) -> Self {
         Self {
-            factory,
-            place,
+            subject,
             history: Mutex::default(),
             violations: Mutex::default(),
             next_record: AtomicU64::new(1),
@@ -53,7 +50,7 @@ impl<F: Factory> Site<F> {
 
     /// How long one call may take: the sink's own deadline, and time for a busy machine.
     pub(crate) fn call_limit(&self) -> Duration {
-        self.factory.patience() * 2 + Duration::from_secs(1)
+        self.subject.patience() * 2 + Duration::from_secs(1)
     }
 
     pub(crate) fn new_records(&self, count: u64) -> Vec<u64> {
@@ -79,7 +76,7 @@ impl<F: Factory> Site<F> {
     }
 
     pub(crate) fn look_for_secrets(&self, text: &str) {
-        for secret in self.place.secrets() {
+        for secret in self.subject.place().secrets() {
             if text.contains(&secret) {
                 // The secret itself is not shown here either.
                 let around = text.replace(&secret, "<secret>");

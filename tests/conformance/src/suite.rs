@@ -12,10 +12,11 @@ use crate::check::{About, Check, Need, Stop};
 use crate::checks;
 use crate::factory::Factory;
 use crate::report::{CheckResult, Report, Verdict};
+use crate::subject::SetUp;
 use crate::trial::Trial;
 
 /// All checks, in the order in which they are reported.
-pub fn all_checks<F: Factory>() -> Vec<Check<F>> {
+pub fn all_checks() -> Vec<Check> {
     checks::all()
 }
 
@@ -25,15 +26,15 @@ pub fn all_checks<F: Factory>() -> Vec<Check<F>> {
 /// process run it again and again. Without it they are skipped.
 pub async fn run_all<F: Factory>(child_test: Option<&'static str>) -> Report {
     let mut results = Vec::new();
-    for check in all_checks::<F>() {
-        results.push(run(&check, child_test).await);
+    for check in all_checks() {
+        results.push(run(&check, SetUp::of::<F>(), child_test).await);
     }
     report::<F>(results).await
 }
 
 async fn report<F: Factory>(results: Vec<CheckResult>) -> Report {
     let factory = F::default();
-    let capabilities = match Trial::<F>::begin(None).await {
+    let capabilities = match Trial::begin(SetUp::of::<F>(), None).await {
         Ok(trial) => fields(&trial.capabilities),
         // The checks tell what is wrong.
         Err(_) => Vec::new(),
@@ -74,11 +75,12 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
 }
 
 /// Runs one check, in a place of its own.
-pub(crate) async fn run<F: Factory>(
-    check: &Check<F>,
+pub(crate) async fn run(
+    check: &Check,
+    set_up: SetUp,
     child_test: Option<&'static str>,
 ) -> CheckResult {
-    let verdict = match attempt(check, child_test).await {
+    let verdict = match attempt(check, set_up, child_test).await {
         Ok(()) => Verdict::Passed,
         Err(Stop::Unsupported(reason)) => Verdict::Skipped(reason),
         Err(Stop::Failed(what)) => Verdict::Failed(what),
@@ -90,12 +92,13 @@ pub(crate) async fn run<F: Factory>(
     }
 }
 
-async fn attempt<F: Factory>(
-    check: &Check<F>,
+async fn attempt(
+    check: &Check,
+    set_up: SetUp,
     child_test: Option<&'static str>,
 ) -> Result<(), Stop> {
     let About { needs, .. } = check.about;
-    let trial = Arc::new(Trial::<F>::begin(child_test).await?);
+    let trial = Arc::new(Trial::begin(set_up, child_test).await?);
     if let Some(reason) = needs
         .iter()
         .find_map(|need| need.unmet(&trial.capabilities))
@@ -166,7 +169,8 @@ impl Results {
 
     /// The result at a place in the list of checks; it is run if nobody has.
     async fn get<F: Factory>(&self, at: usize, child_test: &'static str) -> &CheckResult {
-        let run = || async move { run(&all_checks::<F>()[at], Some(child_test)).await };
+        let run =
+            || async move { run(&all_checks()[at], SetUp::of::<F>(), Some(child_test)).await };
         self.cells[at].get_or_init(run).await
     }
 

@@ -7,30 +7,34 @@ use cofferdam::{Capabilities, Isolation, Resume, TransactionId};
 
 use crate::check::Stop;
 use crate::checker::{Promise, check};
-use crate::factory::Factory;
 use crate::history::Event;
 use crate::observer::{Observer, Row};
 use crate::process::{Handle, Process};
 use crate::site::Site;
+use crate::subject::SetUp;
 use crate::trouble::Trouble;
 
 /// See the module.
-pub(crate) struct Trial<F: Factory> {
-    pub(crate) site: Arc<Site<F>>,
+pub(crate) struct Trial {
+    set_up: SetUp,
+    pub(crate) site: Arc<Site>,
     pub(crate) capabilities: Capabilities,
     /// The test of this executable that plays the part of a child process.
     pub(crate) child_test: Option<&'static str>,
 }
 
-impl<F: Factory> Trial<F> {
+impl Trial {
     /// A new place, and what the sink declares there.
-    pub(crate) async fn begin(child_test: Option<&'static str>) -> Result<Self, Stop> {
-        let factory = F::default();
-        let place = factory.place().await?;
-        let site = Arc::new(Site::new(factory, place));
-        let sink = site.factory.open(&site.place).await?;
+    pub(crate) async fn begin(
+        set_up: SetUp,
+        child_test: Option<&'static str>,
+    ) -> Result<Self, Stop> {
+        let subject = (set_up.0)().await?;
+        let sink = subject.open().await?;
+        let site = Arc::new(Site::new(subject));
         let capabilities = Process::new(Arc::clone(&site), sink).capabilities();
         Ok(Self {
+            set_up,
             site,
             capabilities,
             child_test,
@@ -39,11 +43,11 @@ impl<F: Factory> Trial<F> {
 
     /// The same in another place, for what can't be done twice in one. It has its own verdict.
     pub(crate) async fn elsewhere(&self) -> Result<Self, Stop> {
-        Self::begin(self.child_test).await
+        Self::begin(self.set_up, self.child_test).await
     }
 
-    pub(crate) fn place(&self) -> &F::Place {
-        &self.site.place
+    pub(crate) fn place(&self) -> &dyn Observer {
+        self.site.subject.place()
     }
 
     /// Whether nothing may be visible before it is decided.
@@ -57,14 +61,14 @@ impl<F: Factory> Trial<F> {
     }
 
     /// A process with a new instance of the sink.
-    pub(crate) async fn process(&self) -> Result<Process<F>, Stop> {
-        let sink = self.site.factory.open(self.place()).await?;
+    pub(crate) async fn process(&self) -> Result<Process, Stop> {
+        let sink = self.site.subject.open().await?;
         Ok(Process::new(Arc::clone(&self.site), sink))
     }
 
     /// A process whose sink reaches the system through a proxy.
-    pub(crate) async fn process_through(&self, proxy: SocketAddr) -> Result<Process<F>, Stop> {
-        let sink = self.site.factory.open_through(self.place(), proxy).await?;
+    pub(crate) async fn process_through(&self, proxy: SocketAddr) -> Result<Process, Stop> {
+        let sink = self.site.subject.open_through(proxy).await?;
         Ok(Process::new(Arc::clone(&self.site), sink))
     }
 

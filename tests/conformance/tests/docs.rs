@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use cofferdam_conformance::reference::ReferenceFactory;
 use cofferdam_conformance::{GROUPS, NAMES, Need, Report, all_checks, keep_up_to_date};
 
 fn root() -> PathBuf {
@@ -13,7 +12,7 @@ fn root() -> PathBuf {
 
 #[test]
 fn each_check_has_a_test_of_its_name_and_an_id_of_its_own() {
-    let checks = all_checks::<ReferenceFactory>();
+    let checks = all_checks();
     let names: Vec<&str> = checks.iter().map(|check| check.about.name).collect();
     assert_eq!(names, NAMES);
     let ids: BTreeSet<&str> = checks.iter().map(|check| check.about.id).collect();
@@ -37,7 +36,7 @@ fn needs(needs: &[Need]) -> String {
 
 #[test]
 fn the_page_of_checks_is_up_to_date() {
-    let checks = all_checks::<ReferenceFactory>();
+    let checks = all_checks();
     let mut page = format!(
         "# The {} checks of the conformance suite\n\n\
          Generated from the checks. A check that needs what a sink declares absent, or what its observer does not offer, is\n\

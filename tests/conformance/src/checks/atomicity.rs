@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::check::{Stop, checks};
-use crate::factory::{Factory, Odd};
+use crate::factory::Odd;
 use crate::site::id;
 use crate::trial::Trial;
 use crate::wrappers::polls::{Cut, cut};
@@ -27,7 +27,7 @@ checks! {
         between_subtasks;
 }
 
-async fn no_part_is_seen<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn no_part_is_seen(trial: Arc<Trial>) -> Result<(), Stop> {
     let done = Arc::new(AtomicBool::new(false));
     let reader = {
         let (trial, done) = (Arc::clone(&trial), Arc::clone(&done));
@@ -57,12 +57,12 @@ async fn no_part_is_seen<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     read.map_err(|panic| Stop::failed(format!("the reader: {panic}")))?
 }
 
-async fn refused_record<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
-    let refused = trial.site.factory.odd_record(Odd::Refused)?;
+async fn refused_record(trial: Arc<Trial>) -> Result<(), Stop> {
+    trial.site.subject.has(Odd::Refused)?;
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, 56).await?;
-    let written = process.write_input(&mut open, refused).await;
+    let written = process.write_odd(&mut open, Odd::Refused).await;
     // A sink that buffers finds out at the pre-commit.
     match written {
         Err(_) => {
@@ -85,7 +85,7 @@ async fn refused_record<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(10).await
 }
 
-async fn large_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn large_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     for _ in 0..4 {
@@ -111,7 +111,7 @@ async fn large_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     trial.expect_rows(5_000).await
 }
 
-async fn empty_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn empty_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let open = process.begin(&id(1, 0, 1)).await?;
     if let Some(handle) = process.pre_commit(open).await? {
@@ -127,7 +127,7 @@ async fn empty_transaction<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     trial.expect_no_leftovers().await
 }
 
-async fn between_subtasks<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn between_subtasks(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut handles = Vec::new();
     for subtask in 0..3 {

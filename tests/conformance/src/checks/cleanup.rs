@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::Observer;
 use crate::site::id;
 use crate::trial::Trial;
 use crate::wrappers::polls::{Cut, cut};
@@ -24,7 +22,7 @@ checks! {
         connections;
 }
 
-async fn normal_end<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn normal_end(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     for checkpoint in 1..=3 {
         for subtask in 0..2 {
@@ -44,7 +42,7 @@ async fn normal_end<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_no_leftovers().await
 }
 
-async fn after_crashes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn after_crashes(trial: Arc<Trial>) -> Result<(), Stop> {
     for (epoch, subtask) in (1..=20).zip((0..).step_by(3)) {
         let process = trial.process().await?;
         let mut open = process.begin(&id(epoch, subtask, 1)).await?;
@@ -64,7 +62,7 @@ async fn after_crashes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_no_leftovers().await
 }
 
-async fn closing<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn closing(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 50).await?;
     let mut open = process.begin(&id(1, 1, 1)).await?;
@@ -81,7 +79,7 @@ async fn closing<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_no_leftovers().await
 }
 
-async fn connections<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn connections(trial: Arc<Trial>) -> Result<(), Stop> {
     let before = trial.place().connections().await?;
     for epoch in 1..=20 {
         let process = trial.process().await?;

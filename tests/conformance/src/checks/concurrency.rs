@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
 use crate::process::Handle;
 use crate::random::Random;
 use crate::scenario::{self, Step, Survivor};
@@ -28,7 +27,7 @@ checks! {
         order;
 }
 
-async fn dropped_calls<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn dropped_calls(trial: Arc<Trial>) -> Result<(), Stop> {
     scenario::crash_everywhere(&trial, Step::ALL, Survivor::SameProcess).await
 }
 
@@ -47,7 +46,7 @@ where
     Ok(())
 }
 
-async fn side_by_side<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn side_by_side(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = Arc::new(trial.process().await?);
     let subtask = |subtask| {
         let process = Arc::clone(&process);
@@ -64,7 +63,7 @@ async fn side_by_side<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(800).await
 }
 
-async fn commit_beside_writes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commit_beside_writes(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = Arc::new(trial.process().await?);
     let mut last: Option<Handle> = None;
     for checkpoint in 1..=10 {
@@ -97,7 +96,7 @@ async fn commit_beside_writes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     trial.expect_rows(400).await
 }
 
-async fn any_order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn any_order(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut random = Random::new(4);
     for round in 0..5 {
         let process = trial.process().await?;
@@ -138,7 +137,7 @@ async fn any_order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn order<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn order(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = Arc::new(trial.process().await?);
     let subtask = |subtask| {
         let process = Arc::clone(&process);

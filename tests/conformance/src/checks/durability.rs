@@ -5,8 +5,6 @@ use std::sync::Arc;
 use cofferdam::{CommitError, Committed};
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::Observer;
 use crate::process::Handle;
 use crate::site::id;
 use crate::trial::Trial;
@@ -34,7 +32,7 @@ checks! {
         golden_handles;
 }
 
-async fn another_process<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn another_process(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     drop(process);
@@ -58,7 +56,7 @@ fn committed_now(committed: &Committed) -> Result<(), Stop> {
     }
 }
 
-async fn survives_kill<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn survives_kill(trial: Arc<Trial>) -> Result<(), Stop> {
     let records = trial.site.new_records(100);
     let mut child = Child::start(&trial, &id(1, 0, 1), records, Step::Prepared).await?;
     let handle = child
@@ -73,7 +71,7 @@ async fn survives_kill<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(100).await
 }
 
-async fn prepared_survives_restart<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn prepared_survives_restart(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     trial.place().restart().await?;
@@ -85,7 +83,7 @@ async fn prepared_survives_restart<F: Factory>(trial: Arc<Trial<F>>) -> Result<(
     trial.expect_rows(100).await
 }
 
-async fn committed_survives_restart<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn committed_survives_restart(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, 100).await?;
@@ -103,7 +101,7 @@ async fn committed_survives_restart<F: Factory>(trial: Arc<Trial<F>>) -> Result<
 /// The longest handle: many of them stand in each checkpoint.
 const LONGEST_HANDLE: usize = 64 * 1024;
 
-async fn plain_data<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn plain_data(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     if handle.json.len() > LONGEST_HANDLE {
@@ -112,7 +110,7 @@ async fn plain_data<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             "a handle of {length} bytes: more than 64 KiB"
         )));
     }
-    let again = serde_json::to_string(&process.decode(&handle)?).unwrap_or_default();
+    let again = process.reread(&handle)?;
     if again != handle.json {
         return Err(Stop::failed(format!(
             "the handle {} reads back as {again}",
@@ -169,8 +167,8 @@ fn damaged(json: &str) -> impl Iterator<Item = String> + '_ {
         .chain(large)
 }
 
-async fn golden_handles<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
-    let golden = trial.site.factory.golden_handles();
+async fn golden_handles(trial: Arc<Trial>) -> Result<(), Stop> {
+    let golden = trial.site.subject.golden_handles();
     if golden.is_empty() {
         return Err(Stop::Unsupported(
             "there are no handles of earlier versions".to_owned(),
@@ -183,7 +181,7 @@ async fn golden_handles<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
             id: id(1, 0, checkpoint),
             json: golden.json,
         };
-        process.decode(&old).map_err(|error| {
+        process.reread(&old).map_err(|error| {
             Stop::failed(format!(
                 "the handle of version {version} can't be read: {error}"
             ))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cofferdam::{CommitError, Committed, ErrorKind, SinkError};
 
 use crate::check::{Stop, checks};
-use crate::factory::{Factory, Odd};
-use crate::observer::{Breakage, Observer};
+use crate::factory::Odd;
+use crate::observer::Breakage;
 use crate::process::Process;
 use crate::site::id;
 use crate::trial::Trial;
@@ -40,9 +40,9 @@ checks! {
 }
 
 /// Writes and prepares, and commits if that worked; the first error on the way.
-async fn attempt<F: Factory>(
-    trial: &Trial<F>,
-    process: &Process<F>,
+async fn attempt(
+    trial: &Trial,
+    process: &Process,
     epoch: u64,
     checkpoint: u64,
 ) -> Result<(), SinkError> {
@@ -73,8 +73,8 @@ async fn attempt<F: Factory>(
 }
 
 /// Breaks the system, demands an error of a kind from a write and from a recovery, mends it, and demands that it works.
-async fn breaks_with<F: Factory>(
-    trial: &Trial<F>,
+async fn breaks_with(
+    trial: &Trial,
     breakage: Breakage,
     expected: impl Fn(ErrorKind) -> bool,
 ) -> Result<(), Stop> {
@@ -112,29 +112,29 @@ async fn breaks_with<F: Factory>(
     trial.expect_rows(40).await
 }
 
-async fn no_rights<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn no_rights(trial: Arc<Trial>) -> Result<(), Stop> {
     breaks_with(&trial, Breakage::NoRights, |kind| {
         kind == ErrorKind::Configuration
     })
     .await
 }
 
-async fn away<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn away(trial: Arc<Trial>) -> Result<(), Stop> {
     breaks_with(&trial, Breakage::Unreachable, ErrorKind::is_retriable).await
 }
 
-async fn full<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn full(trial: Arc<Trial>) -> Result<(), Stop> {
     let typed = |kind| matches!(kind, ErrorKind::Configuration | ErrorKind::Transient);
     breaks_with(&trial, Breakage::Full, typed).await
 }
 
-async fn odd<F: Factory>(trial: &Trial<F>, odd: Odd) -> Result<(), Stop> {
-    let record = trial.site.factory.odd_record(odd)?;
+async fn odd(trial: &Trial, odd: Odd) -> Result<(), Stop> {
+    trial.site.subject.has(odd)?;
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, 5).await?;
     trial.decide_against(&[&open.id]);
-    let mut error = process.write_input(&mut open, record).await.err();
+    let mut error = process.write_odd(&mut open, odd).await.err();
     if error.is_none() {
         error = process.pre_commit(open).await.err();
     }
@@ -150,15 +150,15 @@ async fn odd<F: Factory>(trial: &Trial<F>, odd: Odd) -> Result<(), Stop> {
     }
 }
 
-async fn refused<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn refused(trial: Arc<Trial>) -> Result<(), Stop> {
     odd(&trial, Odd::Refused).await
 }
 
-async fn oversize<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn oversize(trial: Arc<Trial>) -> Result<(), Stop> {
     odd(&trial, Odd::Oversize).await
 }
 
-async fn declared<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn declared(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, 20).await?;
@@ -222,7 +222,7 @@ async fn declared<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(20).await
 }
 
-async fn failed_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn failed_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let (mut epoch, mut tried, mut absent) = (1, 0, None);
     for (breakage, checkpoint) in [Breakage::NoRights, Breakage::Unreachable, Breakage::Silent]
@@ -263,8 +263,8 @@ async fn failed_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     }
 }
 
-async fn panics<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
-    let record = trial.site.factory.odd_record(Odd::Panicking)?;
+async fn panics(trial: Arc<Trial>) -> Result<(), Stop> {
+    trial.site.subject.has(Odd::Panicking)?;
     let process = Arc::new(trial.process().await?);
     let transaction = id(1, 0, 1);
     trial.decide_against(&[&transaction]);
@@ -273,7 +273,7 @@ async fn panics<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
         tokio::spawn(async move {
             let mut open = process.begin(&transaction).await?;
             process.write(&mut open, 30).await?;
-            process.write_input(&mut open, record).await?;
+            process.write_odd(&mut open, Odd::Panicking).await?;
             process.pre_commit(open).await.map(drop)
         })
     };

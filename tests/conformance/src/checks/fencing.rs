@@ -3,13 +3,9 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use cofferdam::{
-    CommitError, ErrorKind, Fence, JobId, SinkError, SinkId, TransactionId,
-    TwoPhaseCommitSinkFunction,
-};
+use cofferdam::{CommitError, ErrorKind, JobId, SinkError, SinkId, TransactionId};
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
 use crate::pipeline::{Crash, Decisions, Run};
 use crate::process::{Handle, Process};
 use crate::random::Random;
@@ -44,7 +40,7 @@ checks! {
         ambiguous_decisions;
 }
 
-async fn older_is_refused<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn older_is_refused(trial: Arc<Trial>) -> Result<(), Stop> {
     let zombie = trial.process().await?;
     let mut open = zombie.begin(&id(1, 0, 1)).await?;
     zombie.write(&mut open, 10).await?;
@@ -69,7 +65,7 @@ async fn older_is_refused<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
     }
 }
 
-async fn zombie_commits<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn zombie_commits(trial: Arc<Trial>) -> Result<(), Stop> {
     let zombie = trial.process().await?;
     let handle = zombie.prepare(&id(1, 0, 1), 50).await?;
     let next = trial.process().await?;
@@ -103,7 +99,7 @@ fn without_effect(aborted: Result<Vec<TransactionId>, SinkError>) -> Result<(), 
     }
 }
 
-async fn zombie_aborts<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn zombie_aborts(trial: Arc<Trial>) -> Result<(), Stop> {
     let zombie = trial.process().await?;
     zombie.recover(1, 0, &[]).await?;
     let newest = trial.process().await?;
@@ -121,7 +117,7 @@ async fn zombie_aborts<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(40).await
 }
 
-async fn zombie_in_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn zombie_in_recovery(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut visible = 0;
     let cuts = Cut::all(100);
     for (at, round) in cuts.zip(1..) {
@@ -172,8 +168,8 @@ async fn zombie_in_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop
 }
 
 /// One recovery, step by step, so that the steps of two can be mixed.
-async fn recovery<F: Factory>(
-    process: &Process<F>,
+async fn recovery(
+    process: &Process,
     epoch: u64,
     newest: u64,
     decided: &[Handle],
@@ -200,7 +196,7 @@ async fn recovery<F: Factory>(
     }
 }
 
-async fn racing_recoveries<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn racing_recoveries(trial: Arc<Trial>) -> Result<(), Stop> {
     for round in 1..=30 {
         let mut random = Random::new(round);
         let (epoch, checkpoint) = (round * 3, round * 2);
@@ -242,7 +238,7 @@ async fn racing_recoveries<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     Ok(())
 }
 
-async fn started_twice<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn started_twice(trial: Arc<Trial>) -> Result<(), Stop> {
     let decisions = Decisions::new(&trial);
     let run = || Run::new(&trial, &decisions);
     let (first, second) = tokio::join!(run().go(Crash::never()), run().go(Crash::never()));
@@ -269,7 +265,7 @@ fn of(job: &str, sink: &str, epoch: u64, subtask: u32, checkpoint: u64) -> Trans
     }
 }
 
-async fn similar_names<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn similar_names(trial: Arc<Trial>) -> Result<(), Stop> {
     let (ours, name) = (job(), sink());
     let (ours, name) = (ours.as_str(), name.as_str());
     let process = trial.process().await?;
@@ -308,18 +304,12 @@ async fn similar_names<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     }
     trial.expect_rows(5 + others.len() * 5).await?;
     // Another job's fence must not have to do with ours either.
-    let fence = Fence {
-        job: JobId::new("nobody").expect("a name of letters"),
-        sink: sink(),
-        epoch: cofferdam::Epoch(99),
-        newest: None,
-        decided: Vec::new(),
-    };
-    process.sink().abort_stale(&fence).await?;
+    let nobody = JobId::new("nobody").expect("a name of letters");
+    process.abort_stale_of(nobody, 99, 0, &[]).await?;
     Ok(())
 }
 
-async fn ambiguous_decisions<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn ambiguous_decisions(trial: Arc<Trial>) -> Result<(), Stop> {
     for applied in [true, false] {
         for nth in 1..=3 {
             for crash in [true, false] {

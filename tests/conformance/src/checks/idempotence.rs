@@ -5,8 +5,6 @@ use std::sync::Arc;
 use cofferdam::{CommitError, Committed, ErrorKind};
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::Observer;
 use crate::site::id;
 use crate::trial::Trial;
 use crate::trouble::Trouble;
@@ -51,7 +49,7 @@ fn says(committed: Committed, expected: Committed) -> Result<(), Stop> {
     )))
 }
 
-async fn second_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn second_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     trial.decide(&[&handle]);
@@ -61,7 +59,7 @@ async fn second_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(100).await
 }
 
-async fn second_commit_elsewhere<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn second_commit_elsewhere(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     trial.decide(&[&handle]);
@@ -71,7 +69,7 @@ async fn second_commit_elsewhere<F: Factory>(trial: Arc<Trial<F>>) -> Result<(),
     trial.expect_rows(100).await
 }
 
-async fn commits_at_once<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commits_at_once(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut processes = Vec::new();
     for _ in 0..5 {
         processes.push(Arc::new(trial.process().await?));
@@ -98,7 +96,7 @@ async fn commits_at_once<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn second_abort<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn second_abort(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 10).await?;
     trial.decide_against(&[&handle.id]);
@@ -109,7 +107,7 @@ async fn second_abort<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_no_leftovers().await
 }
 
-async fn abort_after_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn abort_after_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     process.decide_and_settle(&handle).await?;
@@ -133,7 +131,7 @@ async fn abort_after_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop
     Ok(())
 }
 
-async fn commit_after_abort<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commit_after_abort(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 100).await?;
     trial.decide_against(&[&handle.id]);
@@ -157,7 +155,7 @@ async fn commit_after_abort<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop
 }
 
 /// A proxy in front of the place.
-async fn proxy<F: Factory>(trial: &Trial<F>) -> Result<Proxy, Stop> {
+async fn proxy(trial: &Trial) -> Result<Proxy, Stop> {
     let endpoint = trial.place().endpoint().ok_or_else(|| {
         Stop::Unsupported("no network between the sink and its system".to_owned())
     })?;
@@ -175,7 +173,7 @@ fn sprung(proxy: &Proxy) -> bool {
 /// More answers than any call takes.
 const ANSWERS: u64 = 1_000;
 
-async fn lost_answer_to_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn lost_answer_to_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let proxy = proxy(&trial).await?;
     let straight = trial.process().await?;
     let mut checkpoint = 0;
@@ -212,7 +210,7 @@ async fn lost_answer_to_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), S
     Ok(())
 }
 
-async fn lost_answer_to_write<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn lost_answer_to_write(trial: Arc<Trial>) -> Result<(), Stop> {
     let proxy = proxy(&trial).await?;
     let mut visible = 0;
     for (nth, epoch) in (1..=ANSWERS).zip((1..).step_by(2)) {
@@ -253,7 +251,7 @@ async fn lost_answer_to_write<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     Ok(())
 }
 
-async fn lost_answer_to_pre_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn lost_answer_to_pre_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let proxy = proxy(&trial).await?;
     for (nth, epoch) in (1..=ANSWERS).zip((1..).step_by(2)) {
         let process = trial.process_through(proxy.address()).await?;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cofferdam::{CommitError, SinkError};
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::{Breakage, Observer};
+use crate::observer::Breakage;
 use crate::pipeline::{Crash, Decisions, Run};
 use crate::random::Random;
 use crate::site::id;
@@ -34,7 +33,7 @@ checks! {
 }
 
 /// Leaves one transaction open and one prepared.
-async fn die_in_the_middle<F: Factory>(trial: &Trial<F>) -> Result<(), Stop> {
+async fn die_in_the_middle(trial: &Trial) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, 40).await?;
@@ -44,7 +43,7 @@ async fn die_in_the_middle<F: Factory>(trial: &Trial<F>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn readers_go_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn readers_go_on(trial: Arc<Trial>) -> Result<(), Stop> {
     die_in_the_middle(&trial).await?;
     let process = trial.process().await?;
     process.recover(2, 0, &[]).await?;
@@ -53,7 +52,7 @@ async fn readers_go_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(10).await
 }
 
-async fn replay_goes_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn replay_goes_on(trial: Arc<Trial>) -> Result<(), Stop> {
     die_in_the_middle(&trial).await?;
     let process = trial.process().await?;
     process.recover(2, 0, &[]).await?;
@@ -69,7 +68,7 @@ async fn replay_goes_on<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(80).await
 }
 
-async fn limit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn limit(trial: Arc<Trial>) -> Result<(), Stop> {
     let limit = trial.capabilities.max_prepared.unwrap_or(0);
     let process = trial.process().await?;
     let mut handles = Vec::new();
@@ -94,7 +93,7 @@ async fn limit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows((limit + 1) * 5).await
 }
 
-async fn outlives_outage<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn outlives_outage(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 20).await?;
     trial.decide(&[&handle]);
@@ -119,7 +118,7 @@ async fn outlives_outage<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(20).await
 }
 
-async fn silence<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn silence(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let decided = process.prepare(&id(1, 0, 1), 20).await?;
     let undecided = process.prepare(&id(1, 0, 2), 20).await?;
@@ -161,7 +160,7 @@ async fn silence<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(20).await
 }
 
-async fn many_crashes<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn many_crashes(trial: Arc<Trial>) -> Result<(), Stop> {
     let decisions = Decisions::new(&trial);
     let mut random = Random::new(6);
     for run in 1..=12 {

@@ -12,7 +12,6 @@ pub(crate) mod recovery;
 pub(crate) mod visibility;
 
 use crate::check::Check;
-use crate::factory::Factory;
 
 /// The groups of checks: the letters of their ids, and what they are about.
 pub const GROUPS: &[(&str, &str)] = &[
@@ -29,7 +28,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 ];
 
 /// All checks, in the order in which they are reported.
-pub(crate) fn all<F: Factory>() -> Vec<Check<F>> {
+pub(crate) fn all() -> Vec<Check> {
     [
         visibility::checks(),
         atomicity::checks(),

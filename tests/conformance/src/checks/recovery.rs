@@ -5,8 +5,6 @@ use std::sync::Arc;
 use cofferdam::{CommitError, ErrorKind};
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::Observer;
 use crate::process::Handle;
 use crate::scenario::{self, Step};
 use crate::site::id;
@@ -53,7 +51,7 @@ checks! {
         kill_9;
 }
 
-async fn not_decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn not_decided(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 50).await?;
     drop(process);
@@ -68,7 +66,7 @@ async fn not_decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(50).await
 }
 
-async fn decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn decided(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), 50).await?;
     trial.decide(&[&handle]);
@@ -93,7 +91,7 @@ async fn decided<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 
 const SUBTASKS: u32 = 4;
 
-async fn commits_in_part<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commits_in_part(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut visible = 0;
     for (done, checkpoint) in (0..=SUBTASKS as usize).zip(1..) {
         let epoch = checkpoint * 2;
@@ -118,11 +116,11 @@ async fn commits_in_part<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn any_step<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn any_step(trial: Arc<Trial>) -> Result<(), Stop> {
     scenario::crash_everywhere(&trial, Step::ALL, scenario::Survivor::NewProcess).await
 }
 
-async fn any_step_of_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn any_step_of_recovery(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut visible = 0;
     for (at, checkpoint) in Cut::all(100).zip((2..).step_by(2)) {
         let epoch = checkpoint * 10;
@@ -155,7 +153,7 @@ async fn any_step_of_recovery<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     Ok(())
 }
 
-async fn several_checkpoints<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn several_checkpoints(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut handles = Vec::new();
     for checkpoint in 1..=5 {
@@ -172,7 +170,7 @@ async fn several_checkpoints<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Sto
     trial.expect_rows(50).await
 }
 
-async fn without_decision<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn without_decision(trial: Arc<Trial>) -> Result<(), Stop> {
     let old = trial.process().await?;
     let first = old.prepare(&id(1, 0, 1), 10).await?;
     let second = old.prepare(&id(2, 1, 1), 10).await?;
@@ -199,7 +197,7 @@ async fn without_decision<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
     trial.expect_no_leftovers().await
 }
 
-async fn other_parallelism<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn other_parallelism(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut epoch = 1;
     for (checkpoint, subtasks) in [(1, 3), (2, 1), (3, 4), (4, 2)] {
         let process = trial.process().await?;
@@ -224,7 +222,7 @@ async fn other_parallelism<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     trial.expect_rows(100).await
 }
 
-async fn older_state<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn older_state(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut handles = Vec::new();
     for checkpoint in 1..=2 {
@@ -254,7 +252,7 @@ async fn older_state<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
 }
 
 /// The commit of a transaction that is no more.
-async fn expect_loss<F: Factory>(trial: &Trial<F>, handle: &Handle) -> Result<(), Stop> {
+async fn expect_loss(trial: &Trial, handle: &Handle) -> Result<(), Stop> {
     match trial.process().await?.commit(handle).await {
         Err(CommitError::Lost(_)) => Ok(()),
         Err(CommitError::NotYet(error)) => Err(Stop::failed(format!(
@@ -266,7 +264,7 @@ async fn expect_loss<F: Factory>(trial: &Trial<F>, handle: &Handle) -> Result<()
     }
 }
 
-async fn vanished<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn vanished(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let kept = process.prepare(&id(1, 0, 1), 10).await?;
     process.decide_and_settle(&kept).await?;
@@ -278,7 +276,7 @@ async fn vanished<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(10).await
 }
 
-async fn expired<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn expired(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let kept = process.prepare(&id(1, 0, 1), 10).await?;
     process.decide_and_settle(&kept).await?;
@@ -301,7 +299,7 @@ async fn expired<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     trial.expect_rows(10).await
 }
 
-async fn kill_9<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn kill_9(trial: Arc<Trial>) -> Result<(), Stop> {
     let mut visible = 0;
     let commits = (1..=50).map(child::Step::Committing);
     let steps = [

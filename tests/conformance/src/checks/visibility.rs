@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use crate::check::{Stop, checks};
-use crate::factory::Factory;
-use crate::observer::Observer;
 use crate::site::id;
 use crate::trial::Trial;
 
@@ -35,7 +33,7 @@ checks! {
 /// Records of one transaction, where one check has one.
 const RECORDS: u64 = 100;
 
-async fn before_pre_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn before_pre_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     for _ in 0..10 {
@@ -46,7 +44,7 @@ async fn before_pre_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     Ok(())
 }
 
-async fn before_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn before_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), RECORDS).await?;
     for _ in 0..20 {
@@ -57,7 +55,7 @@ async fn before_commit<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn commit_shows_all<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commit_shows_all(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     for count in [1, 7, 64, 28] {
@@ -79,7 +77,7 @@ async fn commit_shows_all<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> 
     trial.expect_rows(100).await
 }
 
-async fn aborted_is_invisible<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn aborted_is_invisible(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
     process.write(&mut open, RECORDS).await?;
@@ -94,7 +92,7 @@ async fn aborted_is_invisible<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     trial.expect_rows(100).await
 }
 
-async fn commit_shows_its_own<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn commit_shows_its_own(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let first = process.prepare(&id(1, 0, 1), RECORDS).await?;
     let second = process.prepare(&id(1, 0, 2), RECORDS).await?;
@@ -108,7 +106,7 @@ async fn commit_shows_its_own<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), St
     Ok(())
 }
 
-async fn visible_at_return<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn visible_at_return(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     for checkpoint in 1..=10 {
         let handle = process.prepare(&id(1, 0, checkpoint), 10).await?;
@@ -120,7 +118,7 @@ async fn visible_at_return<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop>
     Ok(())
 }
 
-async fn isolation_is_needed<F: Factory>(trial: Arc<Trial<F>>) -> Result<(), Stop> {
+async fn isolation_is_needed(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let handle = process.prepare(&id(1, 0, 1), RECORDS).await?;
     // Some write at pre-commit, some at the start of the commit: cut off, the next commit finishes it.

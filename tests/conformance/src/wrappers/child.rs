@@ -14,9 +14,9 @@ use tokio::process::{ChildStdout, Command};
 use crate::check::Stop;
 use crate::factory::Factory;
 use crate::history::Event;
-use crate::observer::Observer;
 use crate::process::{Handle, Process};
 use crate::site::Site;
+use crate::subject::{Subject, attach};
 use crate::trial::Trial;
 use crate::trouble::Trouble;
 use crate::wrappers::polls::{Cut, cut};
@@ -67,8 +67,8 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a child that writes these records, and stops at a step.
-    pub(crate) async fn start<F: Factory>(
-        trial: &Trial<F>,
+    pub(crate) async fn start(
+        trial: &Trial,
         transaction: &TransactionId,
         records: Vec<u64>,
         stop_at: Step,
@@ -163,7 +163,7 @@ pub fn child_process<F: Factory>() {
         .expect("a runtime needs threads and sockets, which a test may have")
         .block_on(async {
             let reached = match serde_json::from_str(&task) {
-                Ok(task) => play::<F>(task).await,
+                Ok(task) => attach_and_play::<F>(task).await,
                 Err(error) => Err(Trouble::failed("understand the task", error).into()),
             };
             let failed = |stop| Reached::Failed(format!("{stop:?}"));
@@ -180,18 +180,20 @@ async fn tell(reached: &Reached) {
     std::future::pending::<()>().await;
 }
 
-async fn play<F: Factory>(task: Task) -> Result<Reached, Stop> {
+async fn attach_and_play<F: Factory>(task: Task) -> Result<Reached, Stop> {
+    let subject = attach::<F>(&task.address).await?;
+    play(subject, task).await
+}
+
+async fn play(subject: Arc<dyn Subject>, task: Task) -> Result<Reached, Stop> {
     let Task {
-        address,
         transaction,
         records,
         stop_at,
+        ..
     } = task;
-    let factory = F::default();
-    let place = factory.attach(&address).await?;
-    let site = Arc::new(Site::<F>::new(factory, place));
-    let sink = site.factory.open(&site.place).await?;
-    let process = Process::new(site, sink);
+    let sink = subject.open().await?;
+    let process = Process::new(Arc::new(Site::new(subject)), sink);
     let there = |handle, finished| Reached::Step { handle, finished };
     let mut open = process.begin(&transaction).await?;
     if stop_at == Step::Begun {
