@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use cofferdam::{CommitError, Committed, SinkError, TransactionId, async_trait};
+use cofferdam::{CommitError, Committed, SinkError, TransactionId, Unfinished, async_trait};
 
 use super::bug::{Bug, NotedHandle, Sink, bug, encode};
 use crate::reference::{
@@ -68,6 +68,19 @@ impl Bug for MemoryHandle {
             sink.prepare(transaction).await?;
         }
         sink.settle(id, &prepared.handle).await
+    }
+
+    async fn abort(
+        &self,
+        sink: &Sink,
+        unfinished: Unfinished<OpenTransaction, ReferenceHandle>,
+    ) -> Result<(), SinkError> {
+        let (Unfinished::Open(id, _) | Unfinished::Prepared(id, _)) = &unfinished;
+        self.rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id);
+        sink.undo(unfinished).await
     }
 }
 

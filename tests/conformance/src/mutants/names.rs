@@ -10,18 +10,28 @@ use cofferdam::{
 use super::bug::{Bug, NotedHandle, Sink, bug};
 use crate::reference::{Failure, OpenTransaction, ReferenceHandle, Refusal};
 
+fn without_subtask(id: &TransactionId) -> TransactionId {
+    let subtask = SubtaskIndex(0);
+    TransactionId {
+        subtask,
+        ..id.clone()
+    }
+}
+
+fn without_epoch(id: &TransactionId) -> TransactionId {
+    let epoch = Epoch(0);
+    TransactionId {
+        epoch,
+        ..id.clone()
+    }
+}
+
 /// Opens a transaction under another name. One of that name is taken for an earlier attempt of its own.
 async fn open_as(sink: &Sink, alias: TransactionId) -> Result<OpenTransaction, SinkError> {
     match sink.begin_named(alias.to_string(), &alias).await {
         Ok(()) | Err(Failure::Refused(Refusal::Exists, _)) => Ok(OpenTransaction::new(&alias)),
         Err(failure) => Err(failure.into()),
     }
-}
-
-/// Commits whatever the handle names.
-async fn settle_alias(sink: &Sink, prepared: &NotedHandle) -> Result<Committed, CommitError> {
-    sink.settle(&prepared.handle.transaction, &prepared.handle)
-        .await
 }
 
 /// Aborts it under its other name.
@@ -47,24 +57,16 @@ bug! {
 impl Bug for NoSubtaskInName {
     async fn begin(&self, sink: &Sink, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
         sink.fence(&id.job, &id.sink, id.epoch).await?;
-        let subtask = SubtaskIndex(0);
-        open_as(
-            sink,
-            TransactionId {
-                subtask,
-                ..id.clone()
-            },
-        )
-        .await
+        open_as(sink, without_subtask(id)).await
     }
 
     async fn commit(
         &self,
         sink: &Sink,
-        _: &TransactionId,
+        id: &TransactionId,
         prepared: &NotedHandle,
     ) -> Result<Committed, CommitError> {
-        settle_alias(sink, prepared).await
+        sink.settle(&without_subtask(id), &prepared.handle).await
     }
 
     async fn abort(
@@ -86,24 +88,16 @@ bug! {
 #[async_trait]
 impl Bug for NoEpochInName {
     async fn begin(&self, sink: &Sink, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
-        let epoch = Epoch(0);
-        open_as(
-            sink,
-            TransactionId {
-                epoch,
-                ..id.clone()
-            },
-        )
-        .await
+        open_as(sink, without_epoch(id)).await
     }
 
     async fn commit(
         &self,
         sink: &Sink,
-        _: &TransactionId,
+        id: &TransactionId,
         prepared: &NotedHandle,
     ) -> Result<Committed, CommitError> {
-        settle_alias(sink, prepared).await
+        sink.settle(&without_epoch(id), &prepared.handle).await
     }
 
     async fn abort(
@@ -158,7 +152,9 @@ impl Bug for RandomName {
         _: &TransactionId,
         prepared: &NotedHandle,
     ) -> Result<Committed, CommitError> {
-        settle_alias(sink, prepared).await
+        // Whatever the handle names: another start had another name for it.
+        let alias = &prepared.handle.transaction;
+        sink.settle(alias, &prepared.handle).await
     }
 
     async fn abort(

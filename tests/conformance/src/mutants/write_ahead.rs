@@ -24,7 +24,10 @@ async fn prepare_marker(
         sink.drop_named(id.to_string()).await?;
         return Ok(None);
     }
-    let rows = sink.prepare_named(id.to_string()).await?;
+    let rows = match sink.prepare_named(id.to_string()).await {
+        Ok(rows) => rows,
+        Err(failure) => return Err(sink.gone(&id, failure).await),
+    };
     Ok(Some(NotedHandle {
         handle: ReferenceHandle {
             transaction: id,

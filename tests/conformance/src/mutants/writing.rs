@@ -57,7 +57,10 @@ async fn prepare_uncounted(
         sink.flush(&mut transaction).await?;
     }
     let OpenTransaction { id, .. } = transaction;
-    let rows = sink.prepare_named(id.to_string()).await?;
+    let rows = match sink.prepare_named(id.to_string()).await {
+        Ok(rows) => rows,
+        Err(failure) => return Err(sink.gone(&id, failure).await),
+    };
     if rows == 0 {
         sink.drop_named(id.to_string()).await?;
         return Ok(None);
@@ -235,7 +238,7 @@ impl Bug for MakesRoom {
                         sink.drop_named(oldest.to_string()).await?;
                     }
                 }
-                Err(failure) => return Err(failure.into()),
+                Err(failure) => return Err(sink.gone(&id, failure).await),
             }
         }
     }

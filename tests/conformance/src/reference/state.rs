@@ -196,9 +196,11 @@ impl State {
         Ok(())
     }
 
+    /// Before all that is undecided, so that readers see it at once.
     fn insert(&mut self, rows: Vec<String>, now: Instant) {
         self.inserts += 1;
-        self.transactions.push(Transaction {
+        let undecided = self.transactions.iter().position(|one| !one.is_committed());
+        let inserted = Transaction {
             name: format!("insert {}", self.inserts),
             owner: "nobody".to_owned(),
             writer: "nobody".to_owned(),
@@ -206,7 +208,9 @@ impl State {
             rows,
             phase: Phase::Committed { durable: true },
             since: now,
-        });
+        };
+        let end = self.transactions.len();
+        self.transactions.insert(undecided.unwrap_or(end), inserted);
     }
 
     fn undecided(&self, now: Instant) -> Vec<Undecided> {

@@ -86,7 +86,7 @@ impl<T> ReferenceSink<T> {
 
     /// If an open transaction is no longer there: a newer epoch has swept it, or a crash of the system has lost it. The
     /// fence tells.
-    async fn gone(&self, id: &TransactionId, failure: Failure) -> SinkError {
+    pub(crate) async fn gone(&self, id: &TransactionId, failure: Failure) -> SinkError {
         let is_gone = matches!(failure, Failure::Refused(Refusal::NoSuchTransaction, _));
         if is_gone && let Err(fenced) = self.fence(&id.job, &id.sink, id.epoch).await {
             return fenced.into();

@@ -126,8 +126,11 @@ fn readers_stop_before_the_first_transaction_that_is_undecided() {
     system.prepare("b");
     system.commit("b");
     assert!(system.visible().is_empty(), "`a` may yet come before `b`");
+    let rows = vec!["c".to_owned()];
+    system.done(Request::Insert { rows });
+    assert_eq!(system.visible(), ["c"], "no transaction, no waiting");
     system.done(abort("a"));
-    assert_eq!(system.visible(), ["b"]);
+    assert_eq!(system.visible(), ["b", "c"]);
 }
 
 #[test]
