@@ -1,0 +1,404 @@
+//! Drives a [`Coordinator`](cofferdam::protocol::Coordinator) and its participants, as the runtime does.
+
+use cofferdam::protocol::{
+    CoordinatorAction, CoordinatorEvent, Decision, ParticipantAction, ParticipantEvent,
+    ParticipantId, Vote,
+};
+use cofferdam::{CheckpointId, Create};
+
+use crate::bounds::Bounds;
+use crate::log::{Manifest, Record};
+use crate::mutant::Mutant;
+use crate::outside::{Found, Transaction};
+use crate::process::{End, Message, Over, Process, Run};
+use crate::step::{Answer, Step};
+use crate::world::World;
+
+type Event = CoordinatorEvent<Vec<Transaction>>;
+
+impl World {
+    pub(crate) fn run_steps(&self, bounds: &Bounds, who: usize, run: &Run, steps: &mut Vec<Step>) {
+        if run.is_on() {
+            let more = run.begun.0 < bounds.checkpoints && !run.stopping;
+            if more && run.under_way.is_none() && run.deciding.is_none() {
+                steps.push(Step::Trigger { who });
+            }
+            if more && bounds.stops {
+                steps.push(Step::Stop { who });
+            }
+            if bounds.time_outs && run.under_way.is_some() {
+                steps.push(Step::TimeOut { who });
+            }
+        }
+        if run.deciding.is_some() {
+            steps.extend(
+                self.answers(bounds)
+                    .map(|answer| Step::Decide { who, answer }),
+            );
+            steps.push(Step::GiveUp { who });
+        }
+        if !run.retiring.is_empty() {
+            steps.push(Step::Retire { who });
+        }
+        for (subtask, it) in run.subtasks.iter().enumerate() {
+            if !it.inbox.is_empty() {
+                steps.push(Step::Prepare { who, subtask });
+                if bounds.refusals {
+                    steps.push(Step::Refuse { who, subtask });
+                }
+            }
+            if !it.told.is_empty() {
+                steps.push(Step::Deliver { who, subtask });
+            }
+            if it.committing.is_some() {
+                let commit = |answer| Step::Commit {
+                    who,
+                    subtask,
+                    answer,
+                };
+                steps.extend([Answer::Given, Answer::Lost].map(commit));
+            }
+            steps.extend((0..run.notified.len()).map(|decision| Step::Notify {
+                who,
+                subtask,
+                decision,
+            }));
+        }
+    }
+
+    fn running(&mut self, who: usize) -> Option<&mut Run> {
+        match &mut self.processes[who] {
+            Process::Running(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Gives an event to the coordinator, and does what it asks for.
+    pub(crate) fn coordinate(&mut self, bounds: &Bounds, who: usize, event: Event) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        for action in run.coordinator.on(event) {
+            let Some(run) = self.running(who) else {
+                return;
+            };
+            match action {
+                CoordinatorAction::Inject(barrier) => {
+                    run.begun = barrier.checkpoint;
+                    run.under_way = Some(barrier);
+                    for subtask in 0..run.subtasks.len() {
+                        self.inject(bounds, who, subtask, barrier);
+                    }
+                }
+                CoordinatorAction::Decide { barrier, snapshots } => {
+                    run.under_way = None;
+                    let record = Record {
+                        epoch: run.held.epoch,
+                        owner: who,
+                        previous_decision: run.held.newest_decision,
+                        decided: Some(Manifest {
+                            checkpoint: barrier.checkpoint,
+                            prepared: snapshots.concat(),
+                        }),
+                    };
+                    run.deciding = Some((barrier, record));
+                }
+                CoordinatorAction::Notify(decision) => run.notified.push(decision),
+                CoordinatorAction::Retire(checkpoint) => run.retiring.push(checkpoint),
+                CoordinatorAction::RollBack(_) => run.give_up(Over::RolledBack),
+                CoordinatorAction::StopFenced(_) => run.give_up(Over::Fenced),
+                CoordinatorAction::Finish => {
+                    let epoch = run.held.epoch;
+                    self.processes[who] = Process::Ended(End::Finished(epoch));
+                }
+            }
+        }
+    }
+
+    fn inject(
+        &mut self,
+        bounds: &Bounds,
+        who: usize,
+        subtask: usize,
+        barrier: cofferdam::protocol::Barrier,
+    ) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        run.subtasks[subtask].inbox.push_back(barrier);
+        if run.subtasks[subtask].inbox.len() == 1 {
+            self.open(bounds, who, subtask);
+        }
+    }
+
+    /// Begins the transaction that the next barrier of a subtask ends.
+    fn open(&mut self, bounds: &Bounds, who: usize, subtask: usize) {
+        let Some(run) = self.running(who).filter(|_| bounds.opens) else {
+            return;
+        };
+        let Some(barrier) = run.subtasks[subtask].inbox.front() else {
+            return;
+        };
+        let id = run.transaction(subtask, barrier.checkpoint);
+        let shares = bounds.shares_of((id.sink, id.subtask), id.checkpoint.0, run.parallelism);
+        if !shares.is_empty() {
+            let beside = self.log.epoch();
+            self.outside.open(id, shares, beside);
+        }
+    }
+
+    pub(crate) fn prepare(&mut self, bounds: &Bounds, who: usize, subtask: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let Some(barrier) = run.subtasks[subtask].inbox.pop_front() else {
+            return;
+        };
+        let checkpoint = barrier.checkpoint;
+        let id = run.transaction(subtask, checkpoint);
+        let shares = bounds.shares_of((id.sink, id.subtask), checkpoint.0, run.parallelism);
+        let event = if shares.is_empty() {
+            ParticipantEvent::Prepared(checkpoint, None)
+        } else if self.outside.prepare(id, shares, self.log.epoch()) {
+            ParticipantEvent::Prepared(checkpoint, Some(()))
+        } else {
+            ParticipantEvent::NotPrepared(checkpoint, "it is gone".to_owned())
+        };
+        if bounds.makes(Mutant::CommitsAtVote) {
+            self.outside.commit(id);
+        }
+        self.open(bounds, who, subtask);
+        self.tell(bounds, who, subtask, event);
+    }
+
+    /// A sink that fails to prepare leaves to recovery what it has begun.
+    pub(crate) fn refuse(&mut self, bounds: &Bounds, who: usize, subtask: usize) {
+        let inbox = self
+            .running(who)
+            .map(|run| &mut run.subtasks[subtask].inbox);
+        let Some(barrier) = inbox.and_then(|inbox| inbox.pop_front()) else {
+            return;
+        };
+        let event = ParticipantEvent::NotPrepared(barrier.checkpoint, "no room".to_owned());
+        self.open(bounds, who, subtask);
+        self.tell(bounds, who, subtask, event);
+    }
+
+    /// Gives an event to a participant, and does what it asks for.
+    fn tell(&mut self, bounds: &Bounds, who: usize, subtask: usize, event: ParticipantEvent<()>) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let is_on = run.is_on();
+        for action in run.subtasks[subtask].machine.on(event) {
+            let Some(run) = self.running(who) else {
+                return;
+            };
+            let message = match action {
+                ParticipantAction::Vote(checkpoint, Vote::Abort(_)) => {
+                    Message::Vote(checkpoint, None)
+                }
+                ParticipantAction::Vote(checkpoint, Vote::Commit(mut pending)) => {
+                    if bounds.makes(Mutant::ForgetsPending) {
+                        pending.retain(|(of, ())| *of == checkpoint);
+                    }
+                    let ids = pending.iter().map(|(of, ())| run.transaction(subtask, *of));
+                    Message::Vote(checkpoint, Some(ids.collect()))
+                }
+                ParticipantAction::Confirm(checkpoint) => Message::Confirm(checkpoint),
+                ParticipantAction::Commit(checkpoint, ()) => {
+                    run.subtasks[subtask].committing = Some(checkpoint);
+                    if bounds.makes(Mutant::ConfirmsBeforeCommit) {
+                        Message::Confirm(checkpoint)
+                    } else {
+                        continue;
+                    }
+                }
+                ParticipantAction::Abort(checkpoint, ()) => {
+                    let id = run.transaction(subtask, checkpoint);
+                    self.outside.abort(id.epoch, id);
+                    continue;
+                }
+            };
+            if is_on {
+                run.subtasks[subtask].told.push_back(message);
+            }
+        }
+    }
+
+    /// The coordinator hears the next message of a subtask.
+    pub(crate) fn deliver(&mut self, bounds: &Bounds, who: usize, subtask: usize) {
+        let told = self.running(who).map(|run| &mut run.subtasks[subtask].told);
+        let Some(message) = told.and_then(|told| told.pop_front()) else {
+            return;
+        };
+        let participant = ParticipantId(subtask);
+        let event = match message {
+            Message::Vote(checkpoint, prepared) => CoordinatorEvent::Voted {
+                checkpoint,
+                participant,
+                vote: match prepared {
+                    Some(prepared) => Vote::Commit(prepared),
+                    None => Vote::Abort("it could not prepare".to_owned()),
+                },
+            },
+            Message::Confirm(checkpoint) => CoordinatorEvent::Confirmed {
+                checkpoint,
+                participant,
+            },
+        };
+        self.coordinate(bounds, who, event);
+    }
+
+    pub(crate) fn time_out(&mut self, bounds: &Bounds, who: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let Some(barrier) = run.under_way else {
+            return;
+        };
+        if !barrier.last {
+            run.under_way = None;
+        }
+        if bounds.makes(Mutant::AbortsDropped) {
+            run.notified.push(Decision::Abort(barrier.checkpoint));
+        }
+        self.coordinate(bounds, who, CoordinatorEvent::TimedOut(barrier.checkpoint));
+    }
+
+    /// Writes the decision to the log.
+    pub(crate) fn decide(&mut self, bounds: &Bounds, who: usize, answer: Answer) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let Some((barrier, record)) = run.deciding.clone() else {
+            return;
+        };
+        let checkpoint = barrier.checkpoint;
+        let no_fencing = bounds.makes(Mutant::NoFencing);
+        let mut number = run.held.newest + 1;
+        if no_fencing {
+            number = number.max(self.log.newest() + 1);
+        }
+        if answer == Answer::Late {
+            return self.send_late(number, record);
+        }
+        let created = self.log.create(number, &record);
+        if answer == Answer::Lost {
+            if bounds.makes(Mutant::LostAnswerIsFailure) {
+                self.roll_back_and_abort(bounds, who, checkpoint);
+            }
+            return;
+        }
+        let own = created == Create::Created
+            || bounds.makes(Mutant::ExistsIsDecided)
+            || self
+                .log
+                .records
+                .get(&number)
+                .is_some_and(|found| found.owner == who);
+        let in_gap = self.log.newest() != number
+            && !bounds.makes(Mutant::CountsRecordsInGaps)
+            && !bounds.makes(Mutant::ExistsIsDecided);
+        let by = self.log.epoch();
+        if let Some(run) = self.running(who) {
+            run.deciding = None;
+            if own && !in_gap {
+                run.held.newest = number;
+                run.held.newest_decision = Some(number);
+                run.kept.insert(checkpoint, number);
+            }
+        }
+        let event = match own && !in_gap {
+            true => CoordinatorEvent::Decided(checkpoint),
+            false => CoordinatorEvent::Fenced(by),
+        };
+        self.coordinate(bounds, who, event);
+    }
+
+    fn roll_back_and_abort(&mut self, bounds: &Bounds, who: usize, checkpoint: CheckpointId) {
+        if let Some(run) = self.running(who) {
+            run.notified.push(Decision::Abort(checkpoint));
+        }
+        self.give_up(bounds, who);
+    }
+
+    /// The log keeper gives up: whether it is decided is for recovery to read.
+    pub(crate) fn give_up(&mut self, bounds: &Bounds, who: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let Some((barrier, _)) = run.deciding.take() else {
+            return;
+        };
+        let checkpoint = barrier.checkpoint;
+        if bounds.makes(Mutant::AbortsUndecidable) {
+            run.notified.push(Decision::Abort(checkpoint));
+        }
+        let reason = "no answer".to_owned();
+        self.coordinate(
+            bounds,
+            who,
+            CoordinatorEvent::Undecidable(checkpoint, reason),
+        );
+    }
+
+    pub(crate) fn notify(&mut self, bounds: &Bounds, who: usize, subtask: usize, decision: usize) {
+        let decision = self
+            .running(who)
+            .and_then(|run| run.notified.get(decision).copied());
+        if let Some(decision) = decision {
+            self.tell(bounds, who, subtask, ParticipantEvent::Decision(decision));
+        }
+    }
+
+    pub(crate) fn commit(&mut self, bounds: &Bounds, who: usize, subtask: usize, answer: Answer) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let Some(checkpoint) = run.subtasks[subtask].committing else {
+            return;
+        };
+        let id = run.transaction(subtask, checkpoint);
+        let found = self.outside.commit(id);
+        if answer != Answer::Given {
+            return;
+        }
+        if found == Found::Nothing && !bounds.makes(Mutant::UnknownIsCommitted) {
+            self.processes[who] = Process::Ended(End::Lost);
+            return;
+        }
+        if let Some(run) = self.running(who) {
+            run.subtasks[subtask].committing = None;
+        }
+        self.tell(
+            bounds,
+            who,
+            subtask,
+            ParticipantEvent::Committed(checkpoint),
+        );
+    }
+
+    /// Deletes a checkpoint that is to be retired, whenever the log keeper comes to it.
+    pub(crate) fn retire(&mut self, who: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let checkpoint = run.retiring.remove(0);
+        let by = run.held.epoch;
+        if let Some(number) = run.kept.remove(&checkpoint) {
+            self.log.delete(by, number);
+        }
+    }
+}
+
+impl Run {
+    /// Nothing that subtasks tell is heard any more, and the clock has stopped.
+    fn give_up(&mut self, over: Over) {
+        self.over = Some(over);
+        self.under_way = None;
+        for subtask in &mut self.subtasks {
+            subtask.told.clear();
+        }
+    }
+}
