@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    match shortest_violation(&bounds, arguments.depth.unwrap_or(40)) {
+    match shortest_violation(&bounds, None, arguments.depth.unwrap_or(40)) {
         Some(violation) => println!("{}", violation.text()),
         None => println!("no rule is violated"),
     }

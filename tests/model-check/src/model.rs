@@ -14,6 +14,8 @@ use crate::{examples, rules};
 #[derive(Debug)]
 pub struct CheckpointProtocol {
     pub(crate) bounds: Bounds,
+    /// The only rule to look at; `None` for all, and the examples.
+    pub(crate) only: Option<&'static str>,
     /// What is left behind by processes that are all gone, and is known to come to rest.
     pub(crate) comes_to_rest: Mutex<HashSet<u64>>,
     /// Runs that are known to end if they are asked to.
@@ -21,10 +23,11 @@ pub struct CheckpointProtocol {
 }
 
 impl CheckpointProtocol {
-    /// The model within these bounds.
-    pub fn new(bounds: Bounds) -> Self {
+    /// The model within these bounds, with this rule only, or with all and the examples.
+    pub fn new(bounds: Bounds, only: Option<&'static str>) -> Self {
         Self {
             bounds,
+            only,
             comes_to_rest: Mutex::default(),
             ends: Mutex::default(),
         }
@@ -55,7 +58,10 @@ impl Model for CheckpointProtocol {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = rules::all();
-        properties.extend(examples::of(&self.bounds));
+        match self.only {
+            Some(only) => properties.retain(|rule| rule.name == only),
+            None => properties.extend(examples::of(&self.bounds)),
+        }
         properties
     }
 }

@@ -1,6 +1,7 @@
 //! A process of the job: the machines of core, and what their drivers hold.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use cofferdam::protocol::{
     Barrier, Coordinator, Decision, Participant, Settlement, SettlementAction,
@@ -16,9 +17,9 @@ pub enum Process {
     /// Not started.
     Waiting,
     /// In recovery.
-    Recovering(Box<Recovery>),
+    Recovering(Arc<Recovery>),
     /// Recovered: runs, or ends its run.
-    Running(Box<Run>),
+    Running(Arc<Run>),
     /// Ended, and how.
     Ended(End),
 }

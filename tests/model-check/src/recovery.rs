@@ -1,6 +1,7 @@
 //! Drives a [`Settlement`](cofferdam::protocol::Settlement), as the runtime does.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cofferdam::protocol::{
     Coordinator, CoordinatorSettings, Participant, ParticipantId, SettlementAction, SettlementEvent,
@@ -41,11 +42,12 @@ impl World {
 
     /// Takes the next step of a recovery.
     pub(crate) fn recover(&mut self, bounds: &Bounds, who: usize, answer: Answer) {
-        let Process::Recovering(mut recovery) =
+        let Process::Recovering(shared) =
             std::mem::replace(&mut self.processes[who], Process::Waiting)
         else {
             return;
         };
+        let mut recovery = Arc::unwrap_or_clone(shared);
         let event = match recovery.action.clone() {
             SettlementAction::TakeEpoch => self.take_over(bounds, who, &mut recovery, answer),
             SettlementAction::ReadNewest => match self.read_newest(bounds, &mut recovery) {
@@ -64,7 +66,7 @@ impl World {
                 decided,
             } => self.abort_stale(bounds, &mut recovery, sink, epoch, &decided),
             SettlementAction::Begin(_) => {
-                self.processes[who] = Process::Running(Box::new(begin(bounds, who, *recovery)));
+                self.processes[who] = Process::Running(Arc::new(begin(bounds, who, recovery)));
                 return;
             }
             SettlementAction::StopLost { .. } => {
@@ -76,7 +78,7 @@ impl World {
             let next = recovery.settlement.on(event);
             recovery.action = next.expect("each action is answered by its own event");
         }
-        self.processes[who] = Process::Recovering(recovery);
+        self.processes[who] = Process::Recovering(Arc::new(recovery));
     }
 
     fn take_over(
@@ -103,7 +105,7 @@ impl World {
                 self.send_late(newest + 1, record);
                 return None;
             }
-            let _looked_up_below = self.log.create(newest + 1, &record);
+            let _looked_up_below = self.log_mut().create(newest + 1, &record);
         }
         if answer != Answer::Given {
             return None;
@@ -137,12 +139,12 @@ impl World {
             .filter(|number| !kept.contains(number))
             .collect();
         for number in unnamed {
-            self.log.delete(held.epoch, number);
+            self.log_mut().delete(held.epoch, number);
         }
         if bounds.makes(Mutant::AbortsBeforeSettling) {
             let in_doubt: Vec<_> = self.outside.in_doubt().map(|(id, _)| id).collect();
             for id in in_doubt.into_iter().filter(|id| id.epoch < held.epoch) {
-                self.outside.abort(held.epoch, id);
+                self.outside_mut().abort(held.epoch, id);
             }
         }
         Ok(Event::Newest(recovery.newest.as_ref().map(|newest| {
@@ -168,7 +170,7 @@ impl World {
         if skipped {
             return Some(Event::Committed(id));
         }
-        Some(match self.outside.commit(transaction) {
+        Some(match self.outside_mut().commit(transaction) {
             Found::Nothing if !bounds.makes(Mutant::UnknownIsCommitted) => {
                 Event::Lost(id, "neither it nor evidence of it is there".to_owned())
             }
@@ -191,7 +193,7 @@ impl World {
         let listed = match &mut recovery.listed {
             Some(listed) => {
                 if let Some(id) = listed.pop() {
-                    self.outside.abort(epoch, id);
+                    self.outside_mut().abort(epoch, id);
                 }
                 listed
             }

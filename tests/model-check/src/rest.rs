@@ -1,10 +1,11 @@
 //! What becomes of a state once nothing more goes wrong.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, PoisonError};
 
 use cofferdam::protocol::CoordinatorEvent;
+use foldhash::quality::FixedState;
 
 use crate::bounds::Bounds;
 use crate::model::CheckpointProtocol;
@@ -72,9 +73,7 @@ pub(crate) fn a_stop_ends(model: &CheckpointProtocol, world: &World) -> bool {
 
 /// Asks only if it was not found to hold before.
 fn once(held: &Mutex<HashSet<u64>>, of: &impl Hash, holds: impl FnOnce() -> bool) -> bool {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    let hash = hasher.finish();
+    let hash = FixedState::default().hash_one(of);
     let lock = || held.lock().unwrap_or_else(PoisonError::into_inner);
     if lock().contains(&hash) {
         return true;

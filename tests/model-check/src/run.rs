@@ -1,5 +1,7 @@
 //! Drives a [`Coordinator`](cofferdam::protocol::Coordinator) and its participants, as the runtime does.
 
+use std::sync::Arc;
+
 use cofferdam::protocol::{
     CoordinatorAction, CoordinatorEvent, Decision, ParticipantAction, ParticipantEvent,
     ParticipantId, Vote,
@@ -68,7 +70,7 @@ impl World {
 
     fn running(&mut self, who: usize) -> Option<&mut Run> {
         match &mut self.processes[who] {
-            Process::Running(run) => Some(run),
+            Process::Running(run) => Some(Arc::make_mut(run)),
             _ => None,
         }
     }
@@ -143,7 +145,7 @@ impl World {
         let shares = bounds.shares_of((id.sink, id.subtask), id.checkpoint.0, run.parallelism);
         if !shares.is_empty() {
             let beside = self.log.epoch();
-            self.outside.open(id, shares, beside);
+            self.outside_mut().open(id, shares, beside);
         }
     }
 
@@ -157,15 +159,16 @@ impl World {
         let checkpoint = barrier.checkpoint;
         let id = run.transaction(subtask, checkpoint);
         let shares = bounds.shares_of((id.sink, id.subtask), checkpoint.0, run.parallelism);
+        let beside = self.log.epoch();
         let event = if shares.is_empty() {
             ParticipantEvent::Prepared(checkpoint, None)
-        } else if self.outside.prepare(id, shares, self.log.epoch()) {
+        } else if self.outside_mut().prepare(id, shares, beside) {
             ParticipantEvent::Prepared(checkpoint, Some(()))
         } else {
             ParticipantEvent::NotPrepared(checkpoint, "it is gone".to_owned())
         };
         if bounds.makes(Mutant::CommitsAtVote) {
-            self.outside.commit(id);
+            self.outside_mut().commit(id);
         }
         self.open(bounds, who, subtask);
         self.tell(bounds, who, subtask, event);
@@ -216,7 +219,7 @@ impl World {
                 }
                 ParticipantAction::Abort(checkpoint, ()) => {
                     let id = run.transaction(subtask, checkpoint);
-                    self.outside.abort(id.epoch, id);
+                    self.outside_mut().abort(id.epoch, id);
                     continue;
                 }
             };
@@ -283,7 +286,7 @@ impl World {
         if answer == Answer::Late {
             return self.send_late(number, record);
         }
-        let created = self.log.create(number, &record);
+        let created = self.log_mut().create(number, &record);
         if answer == Answer::Lost {
             if bounds.makes(Mutant::LostAnswerIsFailure) {
                 self.roll_back_and_abort(bounds, who, checkpoint);
@@ -360,7 +363,7 @@ impl World {
             return;
         };
         let id = run.transaction(subtask, checkpoint);
-        let found = self.outside.commit(id);
+        let found = self.outside_mut().commit(id);
         if answer != Answer::Given {
             return;
         }
@@ -387,7 +390,7 @@ impl World {
         let checkpoint = run.retiring.remove(0);
         let by = run.held.epoch;
         if let Some(number) = run.kept.remove(&checkpoint) {
-            self.log.delete(by, number);
+            self.log_mut().delete(by, number);
         }
     }
 }

@@ -7,6 +7,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::bounds::Bounds;
 use crate::model::CheckpointProtocol;
+use crate::rules;
 use crate::step::Step;
 
 /// What an exhaustive check has seen.
@@ -48,12 +49,12 @@ impl Violation {
 /// Explores every state within these bounds, or down to a depth.
 pub fn explore(bounds: &Bounds, depth: Option<usize>, threads: usize) -> Explored {
     let begun = Instant::now();
-    let mut builder = CheckpointProtocol::new(bounds.clone())
+    let mut builder = CheckpointProtocol::new(bounds.clone(), None)
         .checker()
         .threads(threads);
     builder = builder.finish_when(HasDiscoveries::AnyFailures);
     if let Some(depth) = depth {
-        builder = builder.target_max_depth(depth + 2);
+        builder = builder.target_max_depth(states_up_to(depth));
     }
     let checker = builder.spawn_bfs().join();
     let found = checker.discoveries();
@@ -75,43 +76,50 @@ pub fn explore(bounds: &Bounds, depth: Option<usize>, threads: usize) -> Explore
     }
 }
 
-/// The shortest way into a violation of any rule; `None` if there is none within these bounds and this many steps.
-pub fn shortest_violation(bounds: &Bounds, longest: usize) -> Option<Violation> {
-    let mut shortest = None;
-    let mut depth = longest;
+/// The shortest way into a violation of a rule, of any if none is named; `None` if there is none of so few steps.
+pub fn shortest_violation(
+    bounds: &Bounds,
+    rule: Option<&'static str>,
+    longest: usize,
+) -> Option<Violation> {
+    let mut shortest: Option<Violation> = None;
     // The checker looks at states in blocks, and gives the last violation of a block: not always the nearest.
     loop {
-        // A state after n steps is the n+1st of its way, and is looked at if the target is beyond it.
-        let checker = CheckpointProtocol::new(bounds.clone())
-            .checker()
-            .threads(1)
-            .finish_when(HasDiscoveries::AnyFailures)
-            .target_max_depth(depth + 2)
-            .spawn_bfs()
-            .join();
-        let properties = checker.model().properties();
-        let rules: Vec<_> = properties
-            .iter()
-            .filter(|property| property.expectation == stateright::Expectation::Always)
-            .collect();
-        let found = rules
-            .iter()
-            .filter_map(|rule| checker.discovery(rule.name))
-            .min_by_key(|path| path.clone().into_actions().len());
-        let Some(path) = found else {
+        let depth = match &shortest {
+            Some(found) => found.steps.len().checked_sub(1),
+            None => Some(longest),
+        };
+        let Some(violation) = depth.and_then(|depth| violation(bounds, rule, depth)) else {
             return shortest;
         };
-        let last = path.last_state();
-        let violated = rules
-            .iter()
-            .filter(|rule| !(rule.condition)(checker.model(), last))
-            .map(|rule| rule.name)
-            .collect();
-        let steps = path.clone().into_actions();
-        depth = steps.len().checked_sub(1)?;
-        shortest = Some(Violation {
-            rules: violated,
-            steps,
-        });
+        shortest = Some(violation);
     }
+}
+
+fn violation(bounds: &Bounds, rule: Option<&'static str>, depth: usize) -> Option<Violation> {
+    let checker = CheckpointProtocol::new(bounds.clone(), rule)
+        .checker()
+        .threads(1)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .target_max_depth(states_up_to(depth))
+        .spawn_bfs()
+        .join();
+    let rules = rules::all();
+    let path = rules
+        .iter()
+        .filter_map(|rule| checker.discovery(rule.name))
+        .min_by_key(|path| path.clone().into_actions().len())?;
+    let last = path.last_state();
+    let violated = rules
+        .iter()
+        .filter(|rule| !(rule.condition)(checker.model(), last));
+    Some(Violation {
+        rules: violated.map(|rule| rule.name).collect(),
+        steps: path.clone().into_actions(),
+    })
+}
+
+/// The checker's target for ways of so many steps: it counts states, and leaves out the target itself.
+fn states_up_to(depth: usize) -> usize {
+    depth + 2
 }

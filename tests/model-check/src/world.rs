@@ -1,6 +1,7 @@
 //! The state of a model: processes, the log, the outside systems; and what each step does to it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cofferdam::protocol::CoordinatorEvent;
 
@@ -11,11 +12,11 @@ use crate::outside::{Fate, Outside};
 use crate::process::{End, Process, Recovery};
 use crate::step::{Answer, Step};
 
-/// A state of the model.
+/// A state of the model. Its parts are shared with the states before it, until they change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    pub(crate) log: Log,
-    pub(crate) outside: Outside,
+    pub(crate) log: Arc<Log>,
+    pub(crate) outside: Arc<Outside>,
     pub(crate) processes: Vec<Process>,
     /// Writes to the log that got no answer and may still be applied.
     pub(crate) on_their_way: BTreeSet<(usize, Record)>,
@@ -24,8 +25,8 @@ pub struct World {
 impl World {
     pub(crate) fn new(processes: usize) -> Self {
         Self {
-            log: Log::default(),
-            outside: Outside::default(),
+            log: Arc::default(),
+            outside: Arc::default(),
             processes: vec![Process::Waiting; processes],
             on_their_way: BTreeSet::new(),
         }
@@ -70,15 +71,15 @@ impl World {
                 if let Some(late) = self.on_their_way.iter().nth(write).cloned() {
                     self.on_their_way.remove(&late);
                     let (number, record) = late;
-                    let _unheard = self.log.create(number, &record);
+                    let _unheard = self.log_mut().create(number, &record);
                 }
             }
-            Step::Expire { transaction } => self.outside.expire(transaction),
+            Step::Expire { transaction } => self.outside_mut().expire(transaction),
             Step::Recover { who, answer } => self.recover(bounds, who, answer),
             Step::Trigger { who } => self.coordinate(bounds, who, CoordinatorEvent::Trigger),
             Step::Stop { who } => {
                 if let Process::Running(run) = &mut self.processes[who] {
-                    run.stopping = true;
+                    Arc::make_mut(run).stopping = true;
                 }
                 self.coordinate(bounds, who, CoordinatorEvent::Stop);
             }
@@ -107,14 +108,22 @@ impl World {
         if bounds.makes(Mutant::ReadsThenTakesOver) {
             recovery.held.newest_decision = self.log.newest_decision();
         }
-        self.processes[who] = Process::Recovering(Box::new(recovery));
+        self.processes[who] = Process::Recovering(Arc::new(recovery));
         if bounds.makes(Mutant::AbortsOnStart) {
             let by = self.log.epoch().next();
             let in_doubt: Vec<_> = self.outside.in_doubt().map(|(id, _)| id).collect();
             in_doubt
                 .into_iter()
-                .for_each(|id| self.outside.abort(by, id));
+                .for_each(|id| self.outside_mut().abort(by, id));
         }
+    }
+
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        Arc::make_mut(&mut self.log)
+    }
+
+    pub(crate) fn outside_mut(&mut self) -> &mut Outside {
+        Arc::make_mut(&mut self.outside)
     }
 
     pub(crate) fn send_late(&mut self, number: usize, record: Record) {
