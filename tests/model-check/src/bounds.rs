@@ -11,8 +11,8 @@ pub struct Bounds {
     pub sinks: usize,
     /// The number of the last checkpoint that is begun.
     pub checkpoints: u64,
-    /// How many writes to the log may be on their way at once, to be applied after their process has given up on them.
-    pub on_their_way: usize,
+    /// How many writes to the log, in all, may be applied later than their process waits for an answer.
+    pub late_writes: usize,
     /// Whether votes may be too late.
     pub time_outs: bool,
     /// Whether a sink may fail to prepare.
@@ -23,6 +23,8 @@ pub struct Bounds {
     pub opens: bool,
     /// How many prepared transactions the outside systems may forget.
     pub expiries: usize,
+    /// Whether a coordinator hears at once what its subtasks tell. That leaves out much, and saves much.
+    pub prompt: bool,
     /// A sink and a checkpoint whose transactions have no records.
     pub empty: Option<(usize, u64)>,
     /// As [`CoordinatorSettings::tolerable_failures`](cofferdam::protocol::CoordinatorSettings::tolerable_failures).
@@ -44,12 +46,13 @@ impl Bounds {
             parallelism: vec![1; processes],
             sinks,
             checkpoints,
-            on_their_way: 0,
+            late_writes: 0,
             time_outs: false,
             refusals: false,
             stops: false,
             opens: false,
             expiries: 0,
+            prompt: false,
             empty: None,
             tolerable_failures: 1,
             max_unconfirmed: 2,

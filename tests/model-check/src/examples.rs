@@ -112,7 +112,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
             },
         ),
         some(
-            bounds.on_their_way > 0,
+            bounds.late_writes > 0,
             "a decision arrives after its process has given up",
             |_, world| {
                 runs(world).any(|(_, run)| {

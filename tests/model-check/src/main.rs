@@ -17,9 +17,9 @@ struct Arguments {
     /// The last checkpoint that is begun.
     #[arg(long, default_value_t = 2)]
     checkpoints: u64,
-    /// Writes to the log that may be on their way at once.
+    /// Writes to the log, in all, that may be applied late.
     #[arg(long, default_value_t = 0)]
-    on_their_way: usize,
+    late_writes: usize,
     /// Votes may be too late.
     #[arg(long)]
     time_outs: bool,
@@ -35,6 +35,9 @@ struct Arguments {
     /// Prepared transactions that outside systems may forget.
     #[arg(long, default_value_t = 0)]
     expiries: usize,
+    /// Coordinators hear at once what their subtasks tell.
+    #[arg(long)]
+    prompt: bool,
     /// Look only so many steps ahead.
     #[arg(long)]
     depth: Option<usize>,
@@ -49,12 +52,13 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let bounds = Bounds {
-        on_their_way: arguments.on_their_way,
+        late_writes: arguments.late_writes,
         time_outs: arguments.time_outs,
         refusals: arguments.refusals,
         stops: arguments.stops,
         opens: arguments.opens,
         expiries: arguments.expiries,
+        prompt: arguments.prompt,
         mutant: arguments.mutant,
         ..Bounds::new(arguments.processes, arguments.sinks, arguments.checkpoints)
     };

@@ -37,4 +37,10 @@ pub enum Mutant {
     KeepsEpoch,
     /// Tells its participants to abort when it can't find out whether it has decided.
     AbortsUndecidable,
+    /// Does not tell the coordinator that a sink can't hold more.
+    IgnoresLimit,
+    /// Forgets to tell the coordinator that all is committed.
+    NeverConfirms,
+    /// Deletes decisions that are kept, with what is old.
+    DeletesKept,
 }

@@ -136,7 +136,7 @@ impl World {
         let below = self.log.records.range(..held.newest);
         let unnamed: Vec<usize> = below
             .map(|(number, _)| *number)
-            .filter(|number| !kept.contains(number))
+            .filter(|number| !kept.contains(number) || bounds.makes(Mutant::DeletesKept))
             .collect();
         for number in unnamed {
             self.log_mut().delete(held.epoch, number);
@@ -233,7 +233,7 @@ fn begin(bounds: &Bounds, who: usize, recovery: Recovery) -> Run {
         committers: (0..subtasks.len()).map(ParticipantId).collect(),
         tolerable_failures: bounds.tolerable_failures,
         max_unconfirmed: bounds.max_unconfirmed,
-        subsumes: bounds.subsumes,
+        subsumes: bounds.subsumes || bounds.makes(Mutant::IgnoresLimit),
         retained: bounds.retained,
     };
     let kept: Vec<CheckpointId> = recovery.kept.keys().copied().collect();

@@ -208,6 +208,7 @@ impl World {
                     let ids = pending.iter().map(|(of, ())| run.transaction(subtask, *of));
                     Message::Vote(checkpoint, Some(ids.collect()))
                 }
+                ParticipantAction::Confirm(_) if bounds.makes(Mutant::NeverConfirms) => continue,
                 ParticipantAction::Confirm(checkpoint) => Message::Confirm(checkpoint),
                 ParticipantAction::Commit(checkpoint, ()) => {
                     run.subtasks[subtask].committing = Some(checkpoint);
@@ -226,6 +227,9 @@ impl World {
             if is_on {
                 run.subtasks[subtask].told.push_back(message);
             }
+        }
+        if bounds.prompt {
+            self.deliver(bounds, who, subtask);
         }
     }
 

@@ -20,6 +20,8 @@ pub struct World {
     pub(crate) processes: Vec<Process>,
     /// Writes to the log that got no answer and may still be applied.
     pub(crate) on_their_way: BTreeSet<(usize, Record)>,
+    /// How many there ever were.
+    pub(crate) sent_late: usize,
 }
 
 impl World {
@@ -29,6 +31,7 @@ impl World {
             outside: Arc::default(),
             processes: vec![Process::Waiting; processes],
             on_their_way: BTreeSet::new(),
+            sent_late: 0,
         }
     }
 
@@ -128,11 +131,12 @@ impl World {
 
     pub(crate) fn send_late(&mut self, number: usize, record: Record) {
         self.on_their_way.insert((number, record));
+        self.sent_late += 1;
     }
 
     /// Which answers a write to the log may get now.
     pub(crate) fn answers(&self, bounds: &Bounds) -> impl Iterator<Item = Answer> {
-        let room = self.on_their_way.len() < bounds.on_their_way;
+        let room = self.sent_late < bounds.late_writes;
         [Answer::Given, Answer::Lost]
             .into_iter()
             .chain(room.then_some(Answer::Late))
