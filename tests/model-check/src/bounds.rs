@@ -23,6 +23,8 @@ pub struct Bounds {
     pub opens: bool,
     /// How many prepared transactions the outside systems may forget.
     pub expiries: usize,
+    /// Whether the source votes, too; it has nothing to commit. If not, its vote is taken for granted.
+    pub source: bool,
     /// Whether a coordinator hears at once what its subtasks tell. That leaves out much, and saves much.
     pub prompt: bool,
     /// A sink and a checkpoint whose transactions have no records.
@@ -52,6 +54,7 @@ impl Bounds {
             stops: false,
             opens: false,
             expiries: 0,
+            source: false,
             prompt: false,
             empty: None,
             tolerable_failures: 1,

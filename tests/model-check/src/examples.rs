@@ -66,7 +66,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
             },
         ),
         some(two, "a zombie is fenced", |_, world| {
-            runs(world).any(|(_, run)| run.over == Some(Over::Fenced))
+            runs(world).any(|(_, run)| matches!(run.over, Some(Over::Fenced(_))))
         }),
         some(two, "recovery commits what is in doubt", |_, world| {
             recoveries(world).any(|(_, recovery)| match recovery.action {

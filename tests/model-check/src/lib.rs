@@ -24,6 +24,7 @@ mod rules;
 mod run;
 mod step;
 mod trace;
+mod walk;
 mod world;
 
 pub use bounds::Bounds;
@@ -33,4 +34,5 @@ pub use outside::Transaction;
 pub use rules::names as rules_by_name;
 pub use step::{Answer, Step};
 pub use trace::{Explored, Violation, explore, shortest_violation};
+pub use walk::{Walk, examples, walk};
 pub use world::World;

@@ -109,6 +109,8 @@ pub struct Run {
     pub(crate) kept: BTreeMap<CheckpointId, usize>,
     pub(crate) begun: CheckpointId,
     pub(crate) stopping: bool,
+    /// Votes of the source that the coordinator has not heard.
+    pub(crate) source_told: VecDeque<CheckpointId>,
     /// The barrier that is voted on, as the clock of the driver sees it.
     pub(crate) under_way: Option<Barrier>,
     pub(crate) deciding: Option<(Barrier, Record)>,
@@ -124,8 +126,8 @@ pub struct Run {
 pub enum Over {
     /// To recover.
     RolledBack,
-    /// A newer epoch holds the job.
-    Fenced,
+    /// This newer epoch holds the job.
+    Fenced(Epoch),
 }
 
 impl Run {

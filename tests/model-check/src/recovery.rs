@@ -229,7 +229,7 @@ fn begin(bounds: &Bounds, who: usize, recovery: Recovery) -> Run {
         .map(subtask)
         .collect();
     let settings = CoordinatorSettings {
-        participants: subtasks.len(),
+        participants: subtasks.len() + usize::from(bounds.source),
         committers: (0..subtasks.len()).map(ParticipantId).collect(),
         tolerable_failures: bounds.tolerable_failures,
         max_unconfirmed: bounds.max_unconfirmed,
@@ -246,6 +246,7 @@ fn begin(bounds: &Bounds, who: usize, recovery: Recovery) -> Run {
         from: recovery.newest,
         kept: recovery.kept,
         stopping: false,
+        source_told: [].into(),
         under_way: None,
         deciding: None,
         notified: Vec::new(),

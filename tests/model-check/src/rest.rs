@@ -91,9 +91,11 @@ fn go_on(world: &mut World, bounds: &Bounds, who: usize) {
         Step::Recover { answer, .. }
         | Step::Decide { answer, .. }
         | Step::Commit { answer, .. } => *answer == Answer::Given,
-        Step::Notify { .. } | Step::Deliver { .. } | Step::Prepare { .. } | Step::Retire { .. } => {
-            true
-        }
+        Step::Notify { .. }
+        | Step::Deliver { .. }
+        | Step::HearSource { .. }
+        | Step::Prepare { .. }
+        | Step::Retire { .. } => true,
         _ => false,
     };
     loop {

@@ -9,7 +9,7 @@ use stateright::Property;
 use crate::log::Decided;
 use crate::model::CheckpointProtocol;
 use crate::outside::Fate;
-use crate::process::{End, Process, Run};
+use crate::process::{End, Over, Process, Run};
 use crate::rest;
 use crate::world::World;
 
@@ -46,7 +46,7 @@ pub(crate) fn all() -> Vec<Property<Model>> {
         Property::always(names::LOST, nothing_decided_is_lost),
         Property::always(names::TWICE, |_, world| nothing_is_visible_twice(world)),
         Property::always(names::FENCED, |_, world: &World| {
-            !world.outside.trespassed && !world.log.trespassed
+            !world.outside.trespassed && !world.log.trespassed && only_newer_epochs_fence(world)
         }),
         Property::always(names::ONE_DECISION, |_, world| one_decision_in_order(world)),
         Property::always(names::AGREEMENT, |_, world| all_know_the_same(world)),
@@ -157,6 +157,13 @@ fn found_in_doubt_is_resolved(world: &World) -> bool {
     })
 }
 
+fn only_newer_epochs_fence(world: &World) -> bool {
+    runs(world).all(|run| match run.over {
+        Some(Over::Fenced(by)) => by > run.held.epoch,
+        _ => true,
+    })
+}
+
 fn retired_is_committed(world: &World) -> bool {
     let mut retired = world.log.history.iter().filter(|decided| decided.retired);
     retired.all(|decided| is_committed(world, decided))
@@ -206,7 +213,7 @@ fn a_loss_is_loud(world: &World) -> bool {
 
 /// What is said of older checkpoints, or by strangers. What is said of the one under way is no stray.
 fn late_events_change_nothing(world: &World) -> bool {
-    runs(world).filter(|run| run.is_on()).all(|run| {
+    runs(world).all(|run| {
         let deciding = run.deciding.as_ref().map(|(barrier, _)| barrier.checkpoint);
         let under_way = run.under_way.map(|barrier| barrier.checkpoint);
         let stranger = ParticipantId(run.subtasks.len() + 7);
@@ -225,7 +232,10 @@ fn late_events_change_nothing(world: &World) -> bool {
                         participant: stranger,
                     },
                 ];
-                if deciding != Some(checkpoint) {
+                if !run.is_on() {
+                    events.extend([CoordinatorEvent::Trigger, CoordinatorEvent::Stop]);
+                }
+                if deciding != Some(checkpoint) || !run.is_on() {
                     events.push(CoordinatorEvent::Decided(checkpoint));
                     events.push(CoordinatorEvent::Undecidable(checkpoint, String::new()));
                 }

@@ -39,6 +39,9 @@ impl World {
             );
             steps.push(Step::GiveUp { who });
         }
+        if !run.source_told.is_empty() {
+            steps.push(Step::HearSource { who });
+        }
         if !run.retiring.is_empty() {
             steps.push(Step::Retire { who });
         }
@@ -88,6 +91,9 @@ impl World {
                 CoordinatorAction::Inject(barrier) => {
                     run.begun = barrier.checkpoint;
                     run.under_way = Some(barrier);
+                    if bounds.source {
+                        run.source_told.push_back(barrier.checkpoint);
+                    }
                     for subtask in 0..run.subtasks.len() {
                         self.inject(bounds, who, subtask, barrier);
                     }
@@ -103,12 +109,13 @@ impl World {
                             prepared: snapshots.concat(),
                         }),
                     };
-                    run.deciding = Some((barrier, record));
+                    let before = run.deciding.replace((barrier, record));
+                    assert_eq!(before, None, "two decisions at once");
                 }
                 CoordinatorAction::Notify(decision) => run.notified.push(decision),
                 CoordinatorAction::Retire(checkpoint) => run.retiring.push(checkpoint),
                 CoordinatorAction::RollBack(_) => run.give_up(Over::RolledBack),
-                CoordinatorAction::StopFenced(_) => run.give_up(Over::Fenced),
+                CoordinatorAction::StopFenced(by) => run.give_up(Over::Fenced(by)),
                 CoordinatorAction::Finish => {
                     let epoch = run.held.epoch;
                     self.processes[who] = Process::Ended(End::Finished(epoch));
@@ -211,7 +218,8 @@ impl World {
                 ParticipantAction::Confirm(_) if bounds.makes(Mutant::NeverConfirms) => continue,
                 ParticipantAction::Confirm(checkpoint) => Message::Confirm(checkpoint),
                 ParticipantAction::Commit(checkpoint, ()) => {
-                    run.subtasks[subtask].committing = Some(checkpoint);
+                    let before = run.subtasks[subtask].committing.replace(checkpoint);
+                    assert_eq!(before, None, "two commits of a subtask at once");
                     if bounds.makes(Mutant::ConfirmsBeforeCommit) {
                         Message::Confirm(checkpoint)
                     } else {
@@ -255,6 +263,20 @@ impl World {
             },
         };
         self.coordinate(bounds, who, event);
+    }
+
+    pub(crate) fn hear_source(&mut self, bounds: &Bounds, who: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        if let Some(checkpoint) = run.source_told.pop_front() {
+            let event = CoordinatorEvent::Voted {
+                checkpoint,
+                participant: ParticipantId(run.subtasks.len()),
+                vote: Vote::Commit(Vec::new()),
+            };
+            self.coordinate(bounds, who, event);
+        }
     }
 
     pub(crate) fn time_out(&mut self, bounds: &Bounds, who: usize) {
@@ -404,6 +426,7 @@ impl Run {
     fn give_up(&mut self, over: Over) {
         self.over = Some(over);
         self.under_way = None;
+        self.source_told.clear();
         for subtask in &mut self.subtasks {
             subtask.told.clear();
         }

@@ -47,6 +47,9 @@ pub enum Step {
         who: usize,
         subtask: usize,
     },
+    HearSource {
+        who: usize,
+    },
     TimeOut {
         who: usize,
     },
@@ -110,6 +113,7 @@ impl fmt::Display for Step {
             Self::Deliver { who, subtask } => {
                 write!(f, "process {who} hears from its subtask {subtask}")
             }
+            Self::HearSource { who } => write!(f, "process {who} hears from its source"),
             Self::TimeOut { who } => write!(f, "process {who} waits for votes no longer"),
             Self::Decide { who, answer } => write!(f, "process {who} writes its decision{answer}"),
             Self::GiveUp { who } => write!(f, "process {who} gives up on its decision"),

@@ -26,7 +26,20 @@ fn all_faults(bounds: Bounds) -> Bounds {
 
 #[test]
 fn two_processes_two_sinks_two_checkpoints() {
-    holds(&Bounds::new(2, 2, 2), None);
+    let bounds = Bounds {
+        prompt: true,
+        ..Bounds::new(2, 2, 2)
+    };
+    holds(&bounds, None);
+}
+
+#[test]
+fn two_processes_two_sinks_and_a_source() {
+    let bounds = Bounds {
+        source: true,
+        ..Bounds::new(2, 2, 1)
+    };
+    holds(&bounds, None);
 }
 
 #[test]
@@ -110,6 +123,12 @@ fn an_outside_system_that_forgets() {
 #[test]
 fn three_processes_for_the_first_steps() {
     holds(&Bounds::new(3, 1, 1), Some(19));
+}
+
+#[test]
+#[ignore = "takes minutes, and gigabytes of memory; for a release build"]
+fn two_processes_two_sinks_two_checkpoints_in_every_order_of_messages() {
+    holds(&Bounds::new(2, 2, 2), None);
 }
 
 #[test]
