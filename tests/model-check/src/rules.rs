@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cofferdam::Epoch;
-use cofferdam::protocol::{CoordinatorEvent, Decision, ParticipantId, Vote};
+use cofferdam::protocol::{CoordinatorAction, CoordinatorEvent, Decision, ParticipantId, Vote};
+use cofferdam::{CheckpointId, Epoch};
 use stateright::Property;
 
 use crate::log::Decided;
 use crate::model::CheckpointProtocol;
-use crate::outside::Fate;
+use crate::outside::{Fate, Transaction};
 use crate::process::{End, Over, Process, Run};
 use crate::rest;
 use crate::world::World;
@@ -211,42 +211,53 @@ fn a_loss_is_loud(world: &World) -> bool {
     })
 }
 
-/// What is said of older checkpoints, or by strangers. What is said of the one under way is no stray.
+/// What is said of older checkpoints, or by strangers, after the first of them: any event may retire what a run with
+/// more to keep has left. What is said of the one under way is no stray.
 fn late_events_change_nothing(world: &World) -> bool {
     runs(world).all(|run| {
-        let deciding = run.deciding.as_ref().map(|(barrier, _)| barrier.checkpoint);
-        let under_way = run.under_way.map(|barrier| barrier.checkpoint);
         let stranger = ParticipantId(run.subtasks.len() + 7);
         let from = run.from.as_ref().map_or(0, |newest| newest.checkpoint.0);
         (from + 1..=run.begun.0)
-            .map(cofferdam::CheckpointId)
+            .map(CheckpointId)
             .all(|checkpoint| {
-                let mut events = vec![
-                    CoordinatorEvent::Voted {
-                        checkpoint,
-                        participant: stranger,
-                        vote: Vote::Commit(Vec::new()),
-                    },
-                    CoordinatorEvent::Confirmed {
-                        checkpoint,
-                        participant: stranger,
-                    },
-                ];
-                if !run.is_on() {
-                    events.extend([CoordinatorEvent::Trigger, CoordinatorEvent::Stop]);
-                }
-                if deciding != Some(checkpoint) || !run.is_on() {
-                    events.push(CoordinatorEvent::Decided(checkpoint));
-                    events.push(CoordinatorEvent::Undecidable(checkpoint, String::new()));
-                }
-                if under_way != Some(checkpoint) {
-                    events.push(CoordinatorEvent::TimedOut(checkpoint));
-                }
-                let mut coordinator = run.coordinator.clone();
-                let silent = events
-                    .into_iter()
-                    .all(|event| coordinator.on(event).is_empty());
-                silent && coordinator == run.coordinator
+                let mut settled = run.coordinator.clone();
+                let first = settled.on(CoordinatorEvent::Confirmed {
+                    checkpoint,
+                    participant: stranger,
+                });
+                let mut coordinator = settled.clone();
+                let mut later = late_events(run, checkpoint, stranger).into_iter();
+                first
+                    .iter()
+                    .all(|action| matches!(action, CoordinatorAction::Retire(_)))
+                    && later.all(|event| coordinator.on(event).is_empty())
+                    && coordinator == settled
             })
     })
+}
+
+fn late_events(
+    run: &Run,
+    checkpoint: CheckpointId,
+    stranger: ParticipantId,
+) -> Vec<CoordinatorEvent<Vec<Transaction>>> {
+    let is_on = run.is_on();
+    let deciding = run.deciding.as_ref().map(|(barrier, _)| barrier.checkpoint);
+    let under_way = run.under_way.map(|barrier| barrier.checkpoint);
+    let mut events = vec![CoordinatorEvent::Voted {
+        checkpoint,
+        participant: stranger,
+        vote: Vote::Commit(Vec::new()),
+    }];
+    if !is_on {
+        events.extend([CoordinatorEvent::Trigger, CoordinatorEvent::Stop]);
+    }
+    if deciding != Some(checkpoint) || !is_on {
+        events.push(CoordinatorEvent::Decided(checkpoint));
+        events.push(CoordinatorEvent::Undecidable(checkpoint, String::new()));
+    }
+    if under_way != Some(checkpoint) {
+        events.push(CoordinatorEvent::TimedOut(checkpoint));
+    }
+    events
 }
