@@ -13,37 +13,48 @@ type Model = CheckpointProtocol;
 
 /// The examples that a model within these bounds has to find.
 pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
-    let some = |wanted, name, seen: fn(&Model, &World) -> bool| {
-        Some(Property::sometimes(name, seen)).filter(|_| wanted)
-    };
-    let two = bounds.parallelism.len() > 1;
-    let uneven = bounds.parallelism.windows(2).any(|pair| pair[0] > pair[1]);
-    let retires = bounds.checkpoints > bounds.retained as u64;
-    [
-        some(true, "everything is committed", |model, world| {
+    let groups = [of_any(), of_zombies(bounds), of_faults(bounds)];
+    groups.into_iter().flatten().flatten().collect()
+}
+
+type Example = Option<Property<Model>>;
+
+fn example(wanted: bool, name: &'static str, seen: fn(&Model, &World) -> bool) -> Example {
+    wanted.then(|| Property::sometimes(name, seen))
+}
+
+fn of_any() -> Vec<Example> {
+    vec![
+        example(true, "everything is committed", |model, world| {
             let newest = world.log.history.last();
             newest.is_some_and(|newest| newest.manifest.checkpoint.0 == model.bounds.checkpoints)
                 && world.outside.in_doubt().next().is_none()
         }),
-        some(true, "the answer to a decision is lost", |_, world| {
+        example(true, "the answer to a decision is lost", |_, world| {
             runs(world).any(|(who, run)| {
                 let written = world.log.records.get(&(run.held.newest + 1));
                 run.deciding.is_some() && written.is_some_and(|record| record.owner == who)
             })
         }),
-        some(true, "the answer to a takeover is lost", |_, world| {
+        example(true, "the answer to a takeover is lost", |_, world| {
             recoveries(world).any(|(who, recovery)| {
                 let newest = world.log.records.values().next_back();
                 matches!(recovery.action, SettlementAction::TakeEpoch)
                     && newest.is_some_and(|newest| newest.owner == who)
             })
         }),
-        some(true, "a process crashes in its recovery", |_, world| {
+        example(true, "a process crashes in its recovery", |_, world| {
             world
                 .processes
                 .contains(&Process::Ended(End::CrashedInRecovery))
         }),
-        some(two, "two processes crash", |_, world| {
+    ]
+}
+
+fn of_zombies(bounds: &Bounds) -> Vec<Example> {
+    let two = bounds.parallelism.len() > 1;
+    vec![
+        example(two, "two processes crash", |_, world| {
             let crashed = |process: &&Process| {
                 matches!(
                     process,
@@ -52,10 +63,10 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
             };
             world.processes.iter().filter(crashed).count() == 2
         }),
-        some(two, "a zombie runs beside its successor", |_, world| {
+        example(two, "a zombie runs beside its successor", |_, world| {
             runs(world).filter(|(_, run)| run.is_on()).count() == 2
         }),
-        some(
+        example(
             two,
             "a zombie is in its recovery, and its successor runs",
             |_, world| {
@@ -65,29 +76,36 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(two, "a zombie is fenced", |_, world| {
+        example(two, "a zombie is fenced", |_, world| {
             runs(world).any(|(_, run)| matches!(run.over, Some(Over::Fenced(_))))
         }),
-        some(two, "recovery commits what is in doubt", |_, world| {
+        example(two, "recovery commits what is in doubt", |_, world| {
             recoveries(world).any(|(_, recovery)| match recovery.action {
                 SettlementAction::Commit(_, id) => world.outside.fate(id) == Some(Fate::Prepared),
                 _ => false,
             })
         }),
-        some(two, "recovery aborts what is stale", |_, world| {
+        example(two, "recovery aborts what is stale", |_, world| {
             let aborted = world.outside.with_fate(Fate::Aborted);
             aborted
                 .into_iter()
                 .any(|(id, _)| id.epoch < world.log.epoch())
         }),
-        some(retires, "a checkpoint is retired", |_, world| {
+    ]
+}
+
+fn of_faults(bounds: &Bounds) -> Vec<Example> {
+    let uneven = bounds.parallelism.windows(2).any(|pair| pair[0] > pair[1]);
+    let retires = bounds.checkpoints > bounds.retained as u64;
+    vec![
+        example(retires, "a checkpoint is retired", |_, world| {
             world.log.history.iter().any(|decided| decided.retired)
         }),
-        some(bounds.stops, "a run finishes", |_, world| {
+        example(bounds.stops, "a run finishes", |_, world| {
             let finished = |process: &Process| matches!(process, Process::Ended(End::Finished(_)));
             world.processes.iter().any(finished)
         }),
-        some(
+        example(
             bounds.time_outs && bounds.subsumes && bounds.checkpoints > 1,
             "what a dropped checkpoint prepared is committed",
             |_, world| {
@@ -98,7 +116,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(
+        example(
             bounds.refusals && bounds.sinks > 1,
             "a participant aborts what was decided against",
             |_, world| {
@@ -111,7 +129,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(
+        example(
             bounds.late_writes > 0,
             "a decision arrives after its process has given up",
             |_, world| {
@@ -125,7 +143,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(
+        example(
             bounds.parallelism.len() > 2,
             "a zombie writes its decision into a gap",
             |_, world| {
@@ -135,7 +153,7 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(
+        example(
             uneven,
             "fewer subtasks recover what more have prepared",
             |_, world| {
@@ -145,13 +163,10 @@ pub(crate) fn of(bounds: &Bounds) -> Vec<Property<Model>> {
                 })
             },
         ),
-        some(bounds.expiries > 0, "a loss is found", |_, world| {
+        example(bounds.expiries > 0, "a loss is found", |_, world| {
             world.processes.contains(&Process::Ended(End::Lost))
         }),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 fn runs(world: &World) -> impl Iterator<Item = (usize, &Run)> {

@@ -23,6 +23,7 @@ mod rest;
 mod rules;
 mod run;
 mod step;
+mod subtask;
 mod trace;
 mod walk;
 mod world;

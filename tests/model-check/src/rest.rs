@@ -102,7 +102,7 @@ fn go_on(world: &mut World, bounds: &Bounds, who: usize) {
         let mut steps = Vec::new();
         match &world.processes[who] {
             Process::Recovering(recovery) => {
-                world.recovery_steps(bounds, who, recovery, &mut steps)
+                world.recovery_steps(bounds, who, recovery, &mut steps);
             }
             Process::Running(run) => world.run_steps(bounds, who, run, &mut steps),
             Process::Waiting | Process::Ended(_) => return,
