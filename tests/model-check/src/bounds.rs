@@ -25,6 +25,8 @@ pub struct Bounds {
     pub expiries: usize,
     /// Whether the source votes, too; it has nothing to commit. If not, its vote is taken for granted.
     pub source: bool,
+    /// Whether a confirmation may be heard twice.
+    pub twice: bool,
     /// Whether a coordinator hears at once what its subtasks tell. That leaves out much, and saves much.
     pub prompt: bool,
     /// A sink and a checkpoint whose transactions have no records.
@@ -55,6 +57,7 @@ impl Bounds {
             opens: false,
             expiries: 0,
             source: false,
+            twice: false,
             prompt: false,
             empty: None,
             tolerable_failures: 1,

@@ -47,6 +47,10 @@ pub enum Step {
         who: usize,
         subtask: usize,
     },
+    DeliverAgain {
+        who: usize,
+        subtask: usize,
+    },
     HearSource {
         who: usize,
     },
@@ -112,6 +116,12 @@ impl fmt::Display for Step {
             }
             Self::Deliver { who, subtask } => {
                 write!(f, "process {who} hears from its subtask {subtask}")
+            }
+            Self::DeliverAgain { who, subtask } => {
+                write!(
+                    f,
+                    "process {who} hears from its subtask {subtask}, and will hear it again"
+                )
             }
             Self::HearSource { who } => write!(f, "process {who} hears from its source"),
             Self::TimeOut { who } => write!(f, "process {who} waits for votes no longer"),

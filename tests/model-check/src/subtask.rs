@@ -28,6 +28,9 @@ impl World {
             }
             if !it.told.is_empty() {
                 steps.push(Step::Deliver { who, subtask });
+                if bounds.twice && matches!(it.told.front(), Some(Message::Confirm(_))) {
+                    steps.push(Step::DeliverAgain { who, subtask });
+                }
             }
             if it.committing.is_some() {
                 let commit = |answer| Step::Commit {
@@ -178,6 +181,17 @@ impl World {
             },
         };
         self.coordinate(bounds, who, event);
+    }
+
+    /// The coordinator hears the next message of a subtask, which stays on its way.
+    pub(crate) fn deliver_again(&mut self, bounds: &Bounds, who: usize, subtask: usize) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        if let Some(message) = run.subtasks[subtask].told.front().cloned() {
+            run.subtasks[subtask].told.push_front(message);
+            self.deliver(bounds, who, subtask);
+        }
     }
 
     pub(crate) fn notify(&mut self, bounds: &Bounds, who: usize, subtask: usize, decision: usize) {

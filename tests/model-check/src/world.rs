@@ -89,6 +89,7 @@ impl World {
             Step::Prepare { who, subtask } => self.prepare(bounds, who, subtask),
             Step::Refuse { who, subtask } => self.refuse(bounds, who, subtask),
             Step::Deliver { who, subtask } => self.deliver(bounds, who, subtask),
+            Step::DeliverAgain { who, subtask } => self.deliver_again(bounds, who, subtask),
             Step::HearSource { who } => self.hear_source(bounds, who),
             Step::TimeOut { who } => self.time_out(bounds, who),
             Step::Decide { who, answer } => self.decide(bounds, who, answer),

@@ -71,6 +71,7 @@ fn one_process_three_checkpoints() {
     let bounds = Bounds {
         time_outs: true,
         refusals: true,
+        twice: true,
         stops: true,
         retained: 2,
         max_unconfirmed: 1,

@@ -25,6 +25,7 @@ fn bounds() -> impl Strategy<Value = Bounds> {
             max_unconfirmed,
             subsumes,
             retained,
+            twice: true,
             time_outs: true,
             refusals: true,
             stops: true,
