@@ -9,7 +9,22 @@
 //! * [Rules](rules_by_name) are what has to hold in every state; two of them look ahead: from any state one more process settles
 //!   everything, and a run that is asked to stop ends.
 //! * Each exploration has to find its examples, or it is vacuous.
+//! * [Walks](walk) are drawn ways through worlds too large to explore: four processes, two sinks of up to two subtasks, up
+//!   to five checkpoints, all faults together.
 //! * A [`Mutant`] is a mistake in a driver. Each has to violate a rule, by a shortest way that the tests know.
+//!
+//! Measured in the development profile: the explorations of `cargo test` see 1,642,116 states; two processes, two sinks
+//! and two checkpoints alone are 415,690 if the coordinator hears its subtasks at once, and 1,374,684 in every order of
+//! messages. All tests took 45 seconds of processor time. Larger worlds, with one's own bounds:
+//!
+//! ```text
+//! cargo run --release -p cofferdam-model-check -- --help
+//! cargo run --release -p cofferdam-model-check -- --processes 3 --sinks 1 --checkpoints 1 --threads 2
+//! cargo run --release -p cofferdam-model-check -- --sinks 1 --checkpoints 1 --mutant aborts-newer-epochs
+//! ```
+//!
+//! What is left out: the store's calls are one step each (`core/src/checkpoint/tests` takes the log apart), operator
+//! state, and records within a transaction: the records before a barrier are one share of each subtask.
 
 mod bounds;
 mod examples;
