@@ -127,19 +127,19 @@ fn three_processes_for_the_first_steps() {
 }
 
 #[test]
-#[ignore = "takes minutes, and gigabytes of memory; for a release build"]
+#[ignore = "takes a minute or more"]
 fn two_processes_two_sinks_two_checkpoints_in_every_order_of_messages() {
     holds(&Bounds::new(2, 2, 2), None);
 }
 
 #[test]
-#[ignore = "takes minutes, and gigabytes of memory; for a release build"]
+#[ignore = "takes a minute or more"]
 fn two_processes_two_sinks_with_all_faults() {
     holds(&all_faults(Bounds::new(2, 2, 1)), None);
 }
 
 #[test]
-#[ignore = "takes minutes, and gigabytes of memory; for a release build"]
+#[ignore = "takes a minute or more"]
 fn three_processes() {
     holds(&Bounds::new(3, 1, 1), None);
 }
