@@ -1,6 +1,6 @@
 //! The protocol, as pure state machines: events in, actions out; no I/O, no clock, no randomness.
 //!
-//! The runtime drives these very machines, and so do the property tests: there is no second implementation.
+//! The runtime drives these very machines, and so does the model check: there is no second implementation.
 //!
 //! | machine | decides |
 //! | --- | --- |

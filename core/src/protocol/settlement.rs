@@ -20,7 +20,7 @@ pub enum SettlementEvent<H> {
 }
 
 /// What is to be done next. A step that gets no answer is done again, for as long as it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SettlementAction<H> {
     /// Take the next epoch in the checkpoint log.
     TakeEpoch,

@@ -1,13 +1,7 @@
-//! The state machines of the protocol under schedules of crashes, losses and zombies, and case by case.
+//! The state machines of the protocol, case by case. All of them together, in every order of events, are checked in
+//! `tests/model-check`.
 
 mod alignment;
 mod coordinator;
-mod log;
-mod outside;
 mod participant;
-mod process;
-mod rules;
-mod schedule;
-mod schedules;
 mod settlement;
-mod world;

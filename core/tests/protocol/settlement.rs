@@ -1,19 +1,21 @@
 //! The order of recovery, case by case and under any events.
 
 use cofferdam::protocol::{Settlement, SettlementAction as Action, SettlementEvent as Event};
-use cofferdam::{CheckpointId, Epoch, SubtaskIndex, TransactionId};
+use cofferdam::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, TransactionId};
 use proptest::prelude::*;
 
-use crate::process::{sinks, transaction};
+fn sinks() -> [SinkId; 2] {
+    ["files", "table"].map(|name| SinkId::new(name).expect("a name"))
+}
 
 fn id(sink: usize, checkpoint: u64) -> TransactionId {
-    let sinks = sinks();
-    transaction(
-        Epoch(1),
-        &sinks[sink],
-        SubtaskIndex(0),
-        CheckpointId(checkpoint),
-    )
+    TransactionId {
+        job: JobId::new("orders").expect("a name"),
+        sink: sinks()[sink].clone(),
+        epoch: Epoch(1),
+        subtask: SubtaskIndex(0),
+        checkpoint: CheckpointId(checkpoint),
+    }
 }
 
 fn newest() -> Event<u8> {
