@@ -3,5 +3,6 @@
 mod cuts;
 mod examine;
 mod history;
+mod kills;
 mod promises;
 mod recovery;
