@@ -4,5 +4,6 @@ mod cuts;
 mod examine;
 mod history;
 mod kills;
+mod mutants;
 mod promises;
 mod recovery;
