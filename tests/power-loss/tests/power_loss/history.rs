@@ -74,8 +74,8 @@ pub fn three_runs() -> Vec<Run> {
         let mut disk = Disk::empty();
         let mut runs = Vec::new();
         for arguments in [
-            &["paced", "committing", "5"][..],
-            &["paced", "prepared", "3"],
+            &["paced", "committing", "3"][..],
+            &["paced", "prepared", "2"],
             &["paced"],
         ] {
             runs.push(record(folder.path(), arguments));
