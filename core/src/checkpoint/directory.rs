@@ -44,8 +44,8 @@ impl DirectoryCheckpointStore {
             durable: Arc::default(),
         };
         let aside = store.root.join(ASIDE);
-        create_durable(&store.root)
-            .and_then(|()| create_durable(&aside))
+        fs::create_dir_all(&aside)
+            .and_then(|()| sync_names(&aside))
             .and_then(|()| store.clear_aside())
             .map_err(|error| store.error("open", "", error))?;
         Ok(store)
@@ -216,17 +216,33 @@ fn link(from: &Path, to: &Path) -> io::Result<Create> {
     }
 }
 
-/// Creates a folder that survives power loss, with those of its parents that are missing.
-fn create_durable(folder: &Path) -> io::Result<()> {
-    let named = |path: &&Path| !path.as_os_str().is_empty();
-    let ancestors = folder.ancestors().filter(named);
-    let missing: Vec<&Path> = ancestors.take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(folder)?;
-    for created in missing {
-        // A name is durable once the folder around it is synced.
-        sync_folder(created.parent().filter(named).unwrap_or(Path::new(".")))?;
+/// Makes the name of a folder durable, and the names of all around it.
+///
+/// That they exist does not say that they are: whoever created them may have died, or not come to sync them yet.
+fn sync_names(folder: &Path) -> io::Result<()> {
+    for around in folder.canonicalize()?.ancestors().skip(1) {
+        // Where a file system is mounted is not written in it.
+        if !on_one_file_system(around, folder)? {
+            break;
+        }
+        match sync_folder(around) {
+            // Whoever may not read a folder has not created what is in it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
     }
-    sync_folder(folder)
+    Ok(())
+}
+
+#[cfg(unix)]
+fn on_one_file_system(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(fs::metadata(one)?.dev() == fs::metadata(other)?.dev())
+}
+
+#[cfg(not(unix))]
+fn on_one_file_system(_: &Path, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {

@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cofferdam::{SinkError, TransactionId};
 
@@ -34,12 +36,18 @@ impl From<&StagedFile> for Content {
 pub(super) struct Folder {
     root: PathBuf,
     staging: PathBuf,
+    /// Whether the names of both, and of all folders around them, are known to survive power loss.
+    durable: Arc<AtomicBool>,
 }
 
 impl Folder {
     pub(super) fn new(root: PathBuf) -> Self {
         let staging = root.join(STAGING);
-        Self { root, staging }
+        Self {
+            root,
+            staging,
+            durable: Arc::default(),
+        }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -60,19 +68,19 @@ impl Folder {
         self.root.join(name)
     }
 
-    /// Creates a staged file, and the folders around it. Never opens one that exists.
+    /// Creates a staged file, and the folders around it, which are durable then. Never opens a file that exists.
     pub(super) fn create(&self, name: &str) -> Result<File, SinkError> {
         let path = self.staged(name);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        let created = match options.open(&path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                ensure_folder(&self.staging)?;
-                options.open(&path)
-            }
-            created => created,
-        };
-        created.map_err(|cause| match cause.kind() {
+        let mut created = options.open(&path);
+        let missing = matches!(&created, Err(cause) if cause.kind() == io::ErrorKind::NotFound);
+        if missing {
+            fs::create_dir_all(&self.staging)
+                .map_err(|cause| sink_error("create the folder", &self.staging, cause))?;
+            created = options.open(&path);
+        }
+        let file = created.map_err(|cause| match cause.kind() {
             // An id belongs to one epoch, and an epoch to one process; the runtime begins no id twice. So this file
             // is another process's, which can't be told dead from here: stop, and leave the file alone.
             io::ErrorKind::AlreadyExists => SinkError::fenced(format!(
@@ -82,7 +90,12 @@ impl Folder {
             .hint("two runs of the job share an epoch: let them share one checkpoint store, and start the job again")
             .caused_by(cause),
             _ => sink_error("create", &path, cause),
-        })
+        })?;
+        if missing || !self.durable.load(Ordering::SeqCst) {
+            sync_names(&self.staging)?;
+            self.durable.store(true, Ordering::SeqCst);
+        }
+        Ok(file)
     }
 
     /// Makes the names of staged files durable.
@@ -90,7 +103,7 @@ impl Folder {
         sync_folder(&self.staging)
     }
 
-    /// Makes the names of published files, and of the staging folder, durable.
+    /// Makes the names of published files durable.
     pub(super) fn sync_root(&self) -> Result<(), SinkError> {
         sync_folder(&self.root)
     }
@@ -153,44 +166,47 @@ pub(super) fn exists(path: &Path) -> Result<bool, SinkError> {
         .map_err(|cause| sink_error("look up", path, cause))
 }
 
-/// Creates a folder with those around it, each durable: a file in a folder that a power cut takes away is gone too.
-fn ensure_folder(folder: &Path) -> Result<(), SinkError> {
-    let failed = |cause| sink_error("create the folder", folder, cause);
-    match fs::create_dir(folder) {
-        Ok(()) => {}
-        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
-            return Ok(());
+/// Makes the name of a folder durable, and the names of all around it: a file in a folder that a power cut takes away is
+/// gone too.
+///
+/// That they exist does not say that they are: whoever created them may have died, or not come to sync them yet.
+fn sync_names(folder: &Path) -> Result<(), SinkError> {
+    let failed = |cause| sink_error("look up", folder, cause);
+    for around in folder.canonicalize().map_err(failed)?.ancestors().skip(1) {
+        // Where a file system is mounted is not written in it.
+        if !on_one_file_system(around, folder).map_err(failed)? {
+            break;
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            let Some(parent) = parent(folder) else {
-                return Err(failed(cause));
-            };
-            ensure_folder(parent)?;
-            match fs::create_dir(folder) {
-                // Another subtask was quicker.
-                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-                created => created.map_err(failed)?,
-            }
+        match open_and_sync(around) {
+            // Whoever may not read a folder has not created what is in it.
+            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(|cause| sink_error("sync the folder", around, cause))?,
         }
-        Err(cause) => return Err(failed(cause)),
     }
-    sync_folder(parent(folder).unwrap_or(Path::new(".")))
+    Ok(())
 }
 
-/// The folder around a path. That of a bare name is the current one, which exists.
-fn parent(path: &Path) -> Option<&Path> {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
+#[cfg(unix)]
+fn on_one_file_system(one: &Path, other: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(fs::metadata(one)?.dev() == fs::metadata(other)?.dev())
+}
+
+#[cfg(not(unix))]
+fn on_one_file_system(_: &Path, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 fn sync_folder(folder: &Path) -> Result<(), SinkError> {
+    open_and_sync(folder).map_err(|cause| sink_error("sync the folder", folder, cause))
+}
+
+fn open_and_sync(folder: &Path) -> io::Result<()> {
     // Elsewhere folders can't be opened; there the file system alone answers for names.
     if cfg!(not(unix)) {
         return Ok(());
     }
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|cause| sink_error("sync the folder", folder, cause))
+    File::open(folder)?.sync_all()
 }
 
 fn list(folder: &Path) -> Result<Vec<(TransactionId, String)>, SinkError> {

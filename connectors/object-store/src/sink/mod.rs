@@ -183,8 +183,6 @@ fn pre_commit(
         return Ok(None);
     };
     folder.sync_staging()?;
-    // Whoever created the staging folder may not have come to sync its own name yet.
-    folder.sync_root()?;
     // A newer epoch may have swept the file while it was written: an open file outlives its name.
     if local::exists(&transaction.path)? {
         Ok(Some(prepared))

@@ -157,6 +157,8 @@ pub(super) fn withdraw(
 }
 
 /// Removes what older epochs of the fence's job and sink left staged, but for what is decided.
+///
+/// It need not be durable either.
 pub(super) fn sweep(
     folder: &Folder,
     fence: &Fence<StagedFile>,
@@ -175,7 +177,6 @@ pub(super) fn sweep(
     }
     refuse_newer_output(folder, fence)?;
     let mut undone = Vec::new();
-    let mut removed = false;
     for (id, name) in staged {
         let decided = fence.decided.iter().any(|(decided, _)| *decided == id);
         if id.epoch == fence.epoch || decided {
@@ -183,15 +184,9 @@ pub(super) fn sweep(
         }
         // A second name of published data goes too, but nothing is undone by that.
         let committed = local::exists(&folder.published(&name))?;
-        if local::remove(&folder.staged(&name))? {
-            removed = true;
-            if !committed {
-                undone.push(id);
-            }
+        if local::remove(&folder.staged(&name))? && !committed {
+            undone.push(id);
         }
-    }
-    if removed {
-        folder.sync_staging()?;
     }
     Ok(undone)
 }

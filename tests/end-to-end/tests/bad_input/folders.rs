@@ -66,6 +66,16 @@ fn an_output_folder_without_the_right_to_write_is_named() {
 }
 
 #[test]
+fn a_folder_around_that_can_only_be_passed_through_is_no_obstacle() {
+    let site = site(Format::Csv);
+    let start = without_rights(&site, slow());
+    open_folders(&[&site.output, &site.checkpoints]);
+    set_mode(site.root(), 0o711);
+    site.run(&start).report();
+    site.assert_exact("without the right to list the folder around");
+}
+
+#[test]
 fn a_file_where_the_output_folder_should_be_is_named() {
     let site = site(Format::Csv);
     fs::write(&site.output, "a file").expect("a file");
