@@ -17,8 +17,6 @@ pub enum Need {
     Resume,
     /// An isolation other than [`Isolation::Immediate`].
     Hidden,
-    /// [`Isolation::HiddenIf`].
-    HiddenIf,
     /// An evidence other than [`Evidence::None`].
     Evidence,
     /// [`Fencing::Server`].
@@ -51,10 +49,6 @@ impl Need {
             Self::Resume => (*resume == Resume::AnyProcess, format!("resume: {resume:?}")),
             Self::Hidden => (
                 *isolation != Isolation::Immediate,
-                format!("isolation: {isolation:?}"),
-            ),
-            Self::HiddenIf => (
-                matches!(isolation, Isolation::HiddenIf(_)),
                 format!("isolation: {isolation:?}"),
             ),
             Self::Evidence => (
@@ -142,7 +136,6 @@ impl fmt::Display for Need {
         f.write_str(match self {
             Self::Resume => "a sink whose prepared transactions any process can finish",
             Self::Hidden => "a sink that hides what is not committed",
-            Self::HiddenIf => "a sink that hides from readers with a certain setting",
             Self::Evidence => "evidence of commits",
             Self::ServerFencing => "a system that refuses older epochs",
             Self::Expiry => "prepared transactions that expire",

@@ -20,7 +20,7 @@ checks! {
         "Writes 5,000 records, is cut off in the middle of a batch, and recovers: nothing is visible. Writes them again and commits: all are."
         large_transaction;
     "ATO-4" an_empty_transaction_leaves_nothing [Resume]
-        "Prepares a transaction without records, and commits it if it has a handle: no row, nothing in doubt, nothing left over."
+        "Prepares a transaction without records, and commits it if it has a handle: no row, nothing in doubt, nothing left over, and a reader sees the next one."
         empty_transaction;
     "ATO-5" a_crash_between_the_commits_of_subtasks_is_made_good [Resume]
         "Of three subtasks' transactions of one checkpoint one is committed before the crash: recovery commits the other two."
@@ -113,18 +113,21 @@ async fn large_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
 
 async fn empty_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
-    let open = process.begin(&id(1, 0, 1)).await?;
-    if let Some(handle) = process.pre_commit(open).await? {
-        process.settle(&handle).await?;
+    for (checkpoint, writes) in [(1, false), (2, true)] {
+        let mut open = process.begin(&id(1, 0, checkpoint)).await?;
+        if writes {
+            process.write(&mut open, 0).await?;
+        }
+        if let Some(handle) = process.pre_commit(open).await? {
+            process.settle(&handle).await?;
+        }
     }
-    let mut open = process.begin(&id(1, 0, 2)).await?;
-    process.write(&mut open, 0).await?;
-    if let Some(handle) = process.pre_commit(open).await? {
-        process.settle(&handle).await?;
-    }
-    process.recover(2, 2, &[]).await?;
-    trial.expect_rows(0).await?;
-    trial.expect_no_leftovers().await
+    process.nothing_in_doubt_before(u64::MAX).await?;
+    trial.expect_no_leftovers().await?;
+    // Nor does it hold up the readers of what comes after it.
+    let handle = process.prepare(&id(1, 0, 3), 10).await?;
+    process.decide_and_settle(&handle).await?;
+    trial.expect_rows(10).await
 }
 
 async fn between_subtasks(trial: Arc<Trial>) -> Result<(), Stop> {

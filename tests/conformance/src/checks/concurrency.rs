@@ -23,7 +23,7 @@ checks! {
         "Eight decided transactions are committed in a seeded order, some of them late and several times: each is visible once."
         any_order;
     "CON-5" order_is_kept_in_each_lane [Resume]
-        "Eight subtasks write 400 records each in small batches at the same time: in each file or partition a reader finds those of a subtask in the order of their writes."
+        "Eight subtasks write 400 records each in batches of uneven size at the same time: in each file or partition a reader finds those of a subtask in the order of their writes."
         order;
 }
 
@@ -144,8 +144,8 @@ async fn order(trial: Arc<Trial>) -> Result<(), Stop> {
         async move {
             for checkpoint in 1..=2 {
                 let mut open = process.begin(&id(1, subtask, checkpoint)).await?;
-                for _ in 0..40 {
-                    process.write(&mut open, 5).await?;
+                for count in [1, 7, 64, 3, 30, 5, 90] {
+                    process.write(&mut open, count).await?;
                 }
                 let handle = process.pre_commit(open).await?;
                 let handle = handle.ok_or_else(|| Stop::failed("no handle for 200 records"))?;

@@ -15,7 +15,7 @@ use crate::wrappers::polls::{Cut, poll_until};
 
 checks! {
     "FEN-1" an_older_epoch_is_refused_by_its_pre_commit_at_the_latest [Resume, ServerFencing]
-        "After epoch 2 has recovered, epoch 1 writes and pre-commits: refused as fenced on the way."
+        "After epoch 2 has recovered, epoch 1 pre-commits one transaction, and writes more into another and pre-commits it: refused as fenced on the way."
         older_is_refused;
     "FEN-2" a_zombie_cannot_commit_what_was_aborted_as_stale [Resume, Evidence]
         "Epoch 2 aborts what epoch 1 prepared; epoch 1 wakes up and commits: an error, and nothing is visible, also after epoch 2 has written the same records."
@@ -42,27 +42,39 @@ checks! {
 
 async fn older_is_refused(trial: Arc<Trial>) -> Result<(), Stop> {
     let zombie = trial.process().await?;
-    let mut open = zombie.begin(&id(1, 0, 1)).await?;
-    zombie.write(&mut open, 10).await?;
+    let mut open = Vec::new();
+    for subtask in 0..2 {
+        let mut transaction = zombie.begin(&id(1, subtask, 1)).await?;
+        zombie.write(&mut transaction, 10).await?;
+        open.push(transaction);
+    }
     let next = trial.process().await?;
     next.recover(2, 0, &[]).await?;
-    trial.decide_against(&[&open.id]);
-    let mut refused = zombie.write(&mut open, 10).await.err();
-    if refused.is_none() {
-        refused = zombie.pre_commit(open).await.err();
-    }
-    match refused {
-        Some(error) if error.kind() == ErrorKind::Fenced => Ok(()),
-        Some(error) => {
-            let kind = error.kind();
-            Err(Stop::failed(format!(
-                "an older epoch is refused as {kind:?}, not as fenced: {error}"
-            )))
+    for (mut open, writes) in open.into_iter().zip([true, false]) {
+        trial.decide_against(&[&open.id]);
+        let mut refused = None;
+        if writes {
+            refused = zombie.write(&mut open, 10).await.err();
         }
-        None => Err(Stop::failed(
-            "an older epoch was let through to its pre-commit",
-        )),
+        if refused.is_none() {
+            refused = zombie.pre_commit(open).await.err();
+        }
+        match refused {
+            Some(error) if error.kind() == ErrorKind::Fenced => {}
+            Some(error) => {
+                let kind = error.kind();
+                return Err(Stop::failed(format!(
+                    "an older epoch is refused as {kind:?}, not as fenced: {error}"
+                )));
+            }
+            None => {
+                return Err(Stop::failed(
+                    "an older epoch was let through to its pre-commit",
+                ));
+            }
+        }
     }
+    Ok(())
 }
 
 async fn zombie_commits(trial: Arc<Trial>) -> Result<(), Stop> {

@@ -36,7 +36,7 @@ checks! {
         "Swallows each answer to begin and write in turn: whether the sink tries again or gives up, what is committed in the end has each record once."
         lost_answer_to_write;
     "IDE-9" a_lost_answer_to_a_pre_commit_leaves_nothing [Resume, Part]
-        "Swallows each answer to a pre-commit in turn: an error, and after recovery nothing is visible, in doubt or left over."
+        "Swallows each answer to a pre-commit in turn: an error, unknown if the transaction is prepared after all; and after recovery nothing is visible, in doubt or left over."
         lost_answer_to_pre_commit;
 }
 
@@ -175,14 +175,13 @@ const ANSWERS: u64 = 1_000;
 
 async fn lost_answer_to_commit(trial: Arc<Trial>) -> Result<(), Stop> {
     let proxy = proxy(&trial).await?;
-    let straight = trial.process().await?;
     let mut checkpoint = 0;
     for swallow in [true, false] {
         for nth in 1..=ANSWERS {
             checkpoint += 1;
-            let handle = straight.prepare(&id(1, 0, checkpoint), 10).await?;
-            trial.decide(&[&handle]);
             let process = trial.process_through(proxy.address()).await?;
+            let handle = process.prepare(&id(1, 0, checkpoint), 10).await?;
+            trial.decide(&[&handle]);
             if swallow {
                 proxy.swallow_answer(nth);
             } else {
@@ -263,16 +262,22 @@ async fn lost_answer_to_pre_commit(trial: Arc<Trial>) -> Result<(), Stop> {
         let fired = sprung(&proxy);
         // Nobody has decided it, whatever came back.
         trial.decide_against(&[&transaction]);
-        if let (Err(error), true) = (&prepared, fired)
-            && !error.kind().is_retriable()
-        {
-            let kind = error.kind();
-            return Err(Stop::failed(format!(
-                "no answer came, and the error is {kind:?}: {error}"
-            )));
-        }
         drop(process);
         let next = trial.process().await?;
+        if let (Err(error), true) = (&prepared, fired) {
+            let kind = error.kind();
+            let prepared = next.in_doubt().await?;
+            let prepared = prepared
+                .iter()
+                .any(|found| found.transaction == transaction);
+            // Of an earlier step that went without an answer, it is certain that nothing was prepared.
+            if !kind.is_retriable() || prepared && kind != ErrorKind::Unknown {
+                return Err(Stop::failed(format!(
+                    "no answer came, {transaction} is {}prepared, and the error is {kind:?}: {error}",
+                    if prepared { "" } else { "not " }
+                )));
+            }
+        }
         next.recover(epoch + 1, 0, &[]).await?;
         trial.expect_rows(0).await?;
         trial.expect_no_leftovers().await?;

@@ -76,7 +76,7 @@ bug! {
     /// Reports what only a human can change as something that passes: the job tries for ever, and nobody hears of it.
     NoRightsIsTransient, "M47",
     seen: "clients that retry authorisation errors; a full disk retried without end",
-    caught_by: ["ERR-1", "ERR-5"]
+    caught_by: ["ERR-1"]
 }
 
 #[async_trait]
