@@ -237,9 +237,9 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
         let visible = "SELECT max(checkpoint) FROM cofferdam_transactions
                        WHERE job = ? AND sink = ? AND state = 'committed'";
         let raise = "INSERT OR REPLACE INTO cofferdam_fences VALUES (?, ?, ?)";
-        // What is decided is committed, and so left alone.
         let sweep = "DELETE FROM cofferdam_transactions WHERE job = ? AND sink = ? AND epoch < ?
-                     AND state <> 'committed' RETURNING id";
+                     AND state <> 'committed' AND id NOT IN (SELECT value FROM json_each(?))
+                     RETURNING id";
         self.atomically(move |db| {
             let (job, sink, epoch) = (fence.job.as_str(), fence.sink.as_str(), fence.epoch.0);
             let max = |sql| db.query_row(sql, [job, sink], |row| row.get::<_, Option<u64>>(0));
@@ -252,7 +252,13 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
                 return Ok(Err(SinkError::configuration(text).hint(hint)));
             }
             db.execute(raise, params![job, sink, epoch])?;
-            Ok(Ok(ids(db, sweep, params![job, sink, epoch])?))
+            let decided: Vec<_> = fence
+                .decided
+                .iter()
+                .map(|(id, ())| id.to_string())
+                .collect();
+            let decided = Value::from(serde_json::json!(decided).to_string());
+            Ok(Ok(ids(db, sweep, params![job, sink, epoch, decided])?))
         })
         .await
     }

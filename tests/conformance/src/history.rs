@@ -91,7 +91,12 @@ fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last = None;
         for event in &self.events {
+            // A reader that sees the same again tells nothing new.
+            if last.replace(event) == Some(event) {
+                continue;
+            }
             match event {
                 Event::Wrote { writer, records } => {
                     writeln!(f, "  {writer} writes {}", list(records, u64::to_string))?;

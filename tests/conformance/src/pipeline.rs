@@ -84,7 +84,7 @@ struct StoreFault {
 
 /// Splits of the source, and records of each.
 const SPLITS: u64 = 3;
-const PER_SPLIT: u64 = 640;
+const PER_SPLIT: u64 = 320;
 
 impl Decisions {
     pub(crate) fn new(trial: &Trial) -> Self {

@@ -1,13 +1,16 @@
 //! Many at once, in any order, and dropped on the way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::check::{Stop, checks};
+use crate::observer::Breakage;
 use crate::process::Handle;
 use crate::random::Random;
 use crate::scenario::{self, Step, Survivor};
 use crate::site::id;
 use crate::trial::Trial;
+use crate::wrappers::polls::{Cut, cut};
 
 checks! {
     "CON-1" a_call_dropped_at_any_await_leaves_the_sink_usable [Resume]
@@ -25,6 +28,9 @@ checks! {
     "CON-5" order_is_kept_in_each_lane [Resume]
         "Eight subtasks write 400 records each in batches of uneven size at the same time: in each file or partition a reader finds those of a subtask in the order of their writes."
         order;
+    "CON-6" a_dropped_call_that_comes_late_changes_nothing [Resume, Part]
+        "The system falls silent, each call is dropped while it waits, the next epoch recovers, and the system answers again, so that what was dropped may still be done, before or after: the next recovery leaves nothing of it, and each record is visible once."
+        late_calls;
 }
 
 async fn dropped_calls(trial: Arc<Trial>) -> Result<(), Stop> {
@@ -155,4 +161,97 @@ async fn order(trial: Arc<Trial>) -> Result<(), Stop> {
         }
     };
     together((0..8).map(subtask)).await
+}
+
+async fn late_calls(trial: Arc<Trial>) -> Result<(), Stop> {
+    let steps = [
+        Step::Write,
+        Step::PreCommit,
+        Step::Commit,
+        Step::AbortPrepared,
+        Step::AbortStale,
+    ];
+    let mut epoch = 1;
+    for (step, checkpoint) in steps.into_iter().zip(1..) {
+        let (process, next) = (trial.process().await?, trial.process().await?);
+        let records = trial.site.new_records(40);
+        let transaction = id(epoch, 0, checkpoint);
+        trial.remark(format!(
+            "{step:?} of {transaction} is dropped in the silence"
+        ));
+        let mut open = process.begin(&transaction).await?;
+        process
+            .write_records(&mut open, records[..20].to_vec())
+            .await?;
+        let silence = || trial.place().break_down(Breakage::Silent);
+        let mut decided = Vec::new();
+        match step {
+            Step::Write => {
+                silence().await?;
+                cut(
+                    process.write_records(&mut open, records[20..].to_vec()),
+                    Cut::Waiting(1),
+                )
+                .await;
+                drop(open);
+            }
+            Step::PreCommit => {
+                silence().await?;
+                cut(process.pre_commit(open), Cut::Waiting(1)).await;
+            }
+            _ => {
+                process
+                    .write_records(&mut open, records[20..].to_vec())
+                    .await?;
+                let handle = process.pre_commit(open).await?;
+                let handle = handle.ok_or_else(|| Stop::failed("no handle for 40 records"))?;
+                if step == Step::Commit {
+                    trial.decide(&[&handle]);
+                }
+                silence().await?;
+                match step {
+                    Step::Commit => {
+                        cut(process.commit(&handle), Cut::Waiting(1)).await;
+                        decided.push(handle);
+                    }
+                    Step::AbortPrepared => {
+                        cut(process.abort(&handle), Cut::Waiting(1)).await;
+                    }
+                    _ => {
+                        let newest = checkpoint - 1;
+                        cut(process.abort_stale(epoch + 1, newest, &[]), Cut::Waiting(1)).await;
+                    }
+                }
+            }
+        }
+        // The next run recovers in the silence too.
+        let newest = if decided.is_empty() {
+            checkpoint - 1
+        } else {
+            checkpoint
+        };
+        let recovery = scenario::recover(&trial, &next, epoch + 2, newest, &decided);
+        let mend = async {
+            tokio::task::yield_now().await;
+            trial.place().mend().await
+        };
+        let (recovered, mended) = tokio::join!(recovery, mend);
+        mended?;
+        epoch = recovered?;
+        if decided.is_empty() {
+            trial.decide_against(&[&transaction]);
+            let again = next
+                .prepare_records(&id(epoch, 0, checkpoint), records)
+                .await?;
+            next.decide_and_settle(&again).await?;
+        }
+        // Long enough for what was dropped to be done; the epoch after it finds it.
+        drop(process);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        trial.read().await?;
+        epoch = scenario::recover(&trial, &next, epoch + 1, checkpoint, &[]).await?;
+        trial.expect_no_leftovers().await?;
+        epoch += 1;
+    }
+    trial.expect_rows(200).await
 }

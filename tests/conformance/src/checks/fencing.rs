@@ -15,7 +15,7 @@ use crate::wrappers::polls::{Cut, poll_until};
 
 checks! {
     "FEN-1" an_older_epoch_is_refused_by_its_pre_commit_at_the_latest [Resume, ServerFencing]
-        "After epoch 2 has recovered, epoch 1 pre-commits one transaction, and writes more into another and pre-commits it: refused as fenced on the way."
+        "After epoch 2 has recovered, epoch 1 pre-commits one transaction, writes more into another and pre-commits it, and begins a third: each is refused on the way, as fenced."
         older_is_refused;
     "FEN-2" a_zombie_cannot_commit_what_was_aborted_as_stale [Resume, Evidence]
         "Epoch 2 aborts what epoch 1 prepared; epoch 1 wakes up and commits: an error, and nothing is visible, also after epoch 2 has written the same records."
@@ -74,7 +74,15 @@ async fn older_is_refused(trial: Arc<Trial>) -> Result<(), Stop> {
             }
         }
     }
-    Ok(())
+    // What it begins only now, no recovery has seen.
+    let late = zombie.prepare(&id(1, 2, 1), 10).await;
+    trial.decide_against(&[&id(1, 2, 1)]);
+    match late {
+        Ok(_) => Err(Stop::failed(
+            "an older epoch begins after the takeover, and is let through",
+        )),
+        Err(_) => Ok(()),
+    }
 }
 
 async fn zombie_commits(trial: Arc<Trial>) -> Result<(), Stop> {

@@ -30,13 +30,13 @@ checks! {
         "Aborts, then commits the same handle: lost, never a success, and nothing is visible."
         commit_after_abort;
     "IDE-7" a_lost_answer_to_a_commit_is_made_good_by_the_next [Resume, Part]
-        "Swallows each answer of the system to a commit in turn, after the system has done it, and each request: the commit, or the next one, succeeds, and there is one copy."
+        "Swallows each answer of the system to a commit in turn, after the system has done it, and each request: an error is unknown if the commit is done, the next one succeeds, and there is one copy."
         lost_answer_to_commit;
     "IDE-8" a_lost_answer_to_a_write_makes_no_second_copy [Resume, Part]
         "Swallows each answer to begin and write in turn: whether the sink tries again or gives up, what is committed in the end has each record once."
         lost_answer_to_write;
     "IDE-9" a_lost_answer_to_a_pre_commit_leaves_nothing [Resume, Part]
-        "Swallows each answer to a pre-commit in turn: an error, unknown if the transaction is prepared after all; and after recovery nothing is visible, in doubt or left over."
+        "Swallows each answer to a pre-commit in turn: an error that can be tried again, and after recovery nothing is visible, in doubt or left over."
         lost_answer_to_pre_commit;
 }
 
@@ -170,6 +170,19 @@ fn sprung(proxy: &Proxy) -> bool {
     sprung
 }
 
+/// An error of a commit that says "not done" must not be told of what is done.
+pub(super) fn told_the_truth(error: &CommitError, done: bool) -> Result<(), Stop> {
+    match error {
+        CommitError::NotYet(error) if done && error.kind() != ErrorKind::Unknown => {
+            let kind = error.kind();
+            Err(Stop::failed(format!(
+                "the commit is done, and its error is {kind:?}: {error}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// More answers than any call takes.
 const ANSWERS: u64 = 1_000;
 
@@ -195,7 +208,11 @@ async fn lost_answer_to_commit(trial: Arc<Trial>) -> Result<(), Stop> {
                         "a lost answer is taken for a loss: {reason}"
                     )));
                 }
-                trial.read().await?;
+                let shown = trial.read().await?.len();
+                told_the_truth(
+                    &error,
+                    shown == usize::try_from(checkpoint).unwrap_or(0) * 10,
+                )?;
                 process.settle(&handle).await?;
             }
             trial
@@ -264,19 +281,13 @@ async fn lost_answer_to_pre_commit(trial: Arc<Trial>) -> Result<(), Stop> {
         trial.decide_against(&[&transaction]);
         drop(process);
         let next = trial.process().await?;
-        if let (Err(error), true) = (&prepared, fired) {
+        if let (Err(error), true) = (&prepared, fired)
+            && !error.kind().is_retriable()
+        {
             let kind = error.kind();
-            let prepared = next.in_doubt().await?;
-            let prepared = prepared
-                .iter()
-                .any(|found| found.transaction == transaction);
-            // Of an earlier step that went without an answer, it is certain that nothing was prepared.
-            if !kind.is_retriable() || prepared && kind != ErrorKind::Unknown {
-                return Err(Stop::failed(format!(
-                    "no answer came, {transaction} is {}prepared, and the error is {kind:?}: {error}",
-                    if prepared { "" } else { "not " }
-                )));
-            }
+            return Err(Stop::failed(format!(
+                "no answer came, and the error is {kind:?}: {error}"
+            )));
         }
         next.recover(epoch + 1, 0, &[]).await?;
         trial.expect_rows(0).await?;

@@ -100,6 +100,7 @@ macro_rules! for_each_check {
             what_has_vanished_is_lost
             what_has_expired_is_lost
             kill_9_at_any_step_is_recovered_from
+            kill_9_at_any_time_of_a_commit_is_recovered_from
             what_a_crash_left_open_does_not_hold_up_readers
             writing_the_same_records_again_is_not_blocked
             too_many_prepared_transactions_are_an_error_that_passes
@@ -123,6 +124,7 @@ macro_rules! for_each_check {
             a_commit_beside_the_next_writes_mixes_nothing
             commits_in_any_order_and_number_show_each_once
             order_is_kept_in_each_lane
+            a_dropped_call_that_comes_late_changes_nothing
         }
     };
 }

@@ -1,6 +1,7 @@
 //! What the next process makes of what the last one left.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cofferdam::{CommitError, ErrorKind};
 
@@ -49,6 +50,9 @@ checks! {
     "REC-12" kill_9_at_any_step_is_recovered_from [Resume, Part]
         "A child process is killed with SIGKILL after begin, in the middle of its writes, after the pre-commit, and at each await of the commit: the next process recovers, and each record is visible once."
         kill_9;
+    "REC-13" kill_9_at_any_time_of_a_commit_is_recovered_from [Resume, Part]
+        "A child process is killed with SIGKILL at 24 times spread over the time that its commit takes, so also where it never waits: the next process commits, and each record is visible once."
+        kill_9_in_commit;
 }
 
 async fn not_decided(trial: Arc<Trial>) -> Result<(), Stop> {
@@ -348,6 +352,38 @@ async fn kill_9(trial: Arc<Trial>) -> Result<(), Stop> {
         if finished {
             break;
         }
+    }
+    Ok(())
+}
+
+/// Times within a commit at which it is killed.
+const KILLS: u32 = 24;
+
+async fn kill_9_in_commit(trial: Arc<Trial>) -> Result<(), Stop> {
+    let mut takes = Duration::ZERO;
+    for (round, checkpoint) in (0..=KILLS).zip(1..) {
+        let epoch = checkpoint * 2;
+        let records = trial.site.new_records(60);
+        let transaction = id(epoch, 0, checkpoint);
+        let step = child::Step::Committed;
+        let mut child = child::Child::start(&trial, &transaction, records, step).await?;
+        let handle = child.reached().await?;
+        let handle = handle.ok_or_else(|| Stop::failed("pre_commit returned no handle"))?;
+        trial.decide(&[&handle]);
+        if round == 0 {
+            // This one is let go to its end, to learn how long it takes.
+            let begun = Instant::now();
+            child.reached().await?;
+            takes = begun.elapsed();
+        } else {
+            tokio::time::sleep(takes * round / KILLS).await;
+        }
+        child.kill().await?;
+        let next = trial.process().await?;
+        scenario::recover(&trial, &next, epoch + 1, checkpoint, &[handle]).await?;
+        trial
+            .expect_rows(usize::try_from(checkpoint).unwrap_or(0) * 60)
+            .await?;
     }
     Ok(())
 }

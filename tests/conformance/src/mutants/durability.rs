@@ -14,7 +14,7 @@ bug! {
     /// Keeps the rows in memory until commit: the handle is good in this process only.
     MemoryHandle { rows: Mutex<BTreeMap<TransactionId, Vec<String>>> }, "M6",
     seen: "sinks that commit from their live connection; Arroyo's Kafka sink",
-    caught_by: ["DUR-1"]
+    caught_by: ["DUR-1", "DUR-2"]
 }
 
 #[async_trait]
@@ -195,7 +195,7 @@ bug! {
     /// Opening a sink aborts whatever is prepared.
     AbortOnOpen, "M4",
     seen: "init_transactions of librdkafka: Arroyo and LaminarDB lose decided transactions by it",
-    caught_by: ["REC-2", "DUR-1"]
+    caught_by: ["REC-2", "DUR-1", "REC-12"]
 }
 
 #[async_trait]

@@ -66,7 +66,7 @@ bug! {
     /// Aborts when it can't read whether it is to commit.
     ReadErrorMeansAbort, "M10",
     seen: "LaminarDB: reconcile_prepared_on_init aborts when the decision store can't be read",
-    caught_by: ["IDE-7", "CLE-3"]
+    caught_by: ["IDE-7"]
 }
 
 #[async_trait]

@@ -116,7 +116,7 @@ bug! {
     /// Recovery aborts its own epoch as well: at most, not below.
     SweepsItself, "M30",
     seen: "`<=` for `<` in a comparison of epochs",
-    caught_by: ["FEN-3"]
+    caught_by: ["REC-2", "REC-7"]
 }
 
 #[async_trait]

@@ -1,6 +1,9 @@
 //! Errors of the wrong kind, and aborts and lists that are not true.
 
-use cofferdam::{ErrorKind, InDoubt, JobId, SinkError, TransactionId, Unfinished, async_trait};
+use cofferdam::{
+    CommitError, Committed, ErrorKind, InDoubt, JobId, SinkError, TransactionId, Unfinished,
+    async_trait,
+};
 
 use super::bug::{Bug, Call, NotedHandle, Sink, bug};
 use crate::reference::{OpenTransaction, ReferenceHandle, Request};
@@ -18,30 +21,33 @@ bug! {
     /// Takes an answer that did not come for a no.
     NoAnswerIsNo, "M39",
     seen: "Materialize 30508: a socket timeout taken for the failure of what was asked",
-    caught_by: ["LIV-5", "IDE-9"]
+    caught_by: ["LIV-5", "IDE-7"]
 }
 
 #[async_trait]
 impl Bug for NoAnswerIsNo {
     // Keeps its own, to see what comes of it.
     fn has_deadline(&self, call: Call) -> bool {
-        !matches!(call, Call::Begin | Call::PreCommit)
+        call != Call::Commit
     }
 
-    async fn begin(&self, sink: &Sink, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
-        let begun = sink.client.within(sink.open(id)).await;
-        begun.map_err(|error| as_kind(ErrorKind::Unknown, ErrorKind::Transient, error))
-    }
-
-    async fn pre_commit(
+    async fn commit(
         &self,
         sink: &Sink,
-        transaction: OpenTransaction,
-    ) -> Result<Option<NotedHandle>, SinkError> {
-        let prepared = sink.client.within(sink.prepare(transaction)).await;
-        match prepared {
-            Ok(prepared) => Ok(prepared.map(NotedHandle::from)),
-            Err(error) => Err(as_kind(ErrorKind::Unknown, ErrorKind::Transient, error)),
+        id: &TransactionId,
+        prepared: &NotedHandle,
+    ) -> Result<Committed, CommitError> {
+        let settle = async {
+            match sink.settle(id, &prepared.handle).await {
+                Err(CommitError::NotYet(error)) => Ok(Err(error)),
+                settled => Ok(Ok(settled)),
+            }
+        };
+        match sink.client.within(settle).await {
+            Ok(Ok(settled)) => settled,
+            Ok(Err(error)) | Err(error) => {
+                Err(as_kind(ErrorKind::Unknown, ErrorKind::Transient, error).into())
+            }
         }
     }
 }

@@ -85,7 +85,7 @@ bug! {
     /// Looks at the token first; then writes the rows, then the token: a crash in between doubles the rows.
     TwoSteps, "M45",
     seen: "Flink's write-ahead sink, whose CheckpointCommitter stands beside the data",
-    caught_by: ["IDE-7", "IDE-3"]
+    caught_by: ["IDE-3", "IDE-7", "REC-13"]
 }
 
 #[async_trait]

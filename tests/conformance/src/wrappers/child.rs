@@ -34,6 +34,8 @@ pub(crate) enum Step {
     Prepared,
     /// The commit waits for the n-th time.
     Committing(usize),
+    /// The transaction is prepared, as above; but the child goes on, and commits.
+    Committed,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -171,12 +173,16 @@ pub fn child_process<F: Factory>() {
         });
 }
 
-/// Says how far it came, and waits for its end.
-async fn tell(reached: &Reached) {
+fn say(reached: &Reached) {
     println!(
         "{REACHED}{}",
         serde_json::to_string(reached).unwrap_or_default()
     );
+}
+
+/// Says how far it came, and waits for its end.
+async fn tell(reached: &Reached) {
+    say(reached);
     std::future::pending::<()>().await;
 }
 
@@ -209,8 +215,13 @@ async fn play(subject: Arc<dyn Subject>, task: Task) -> Result<Reached, Stop> {
         tell(&there(None, false)).await;
     }
     let handle = process.pre_commit(open).await?;
-    let (Step::Committing(waits), Some(prepared)) = (stop_at, &handle) else {
+    let (Step::Committing(_) | Step::Committed, Some(prepared)) = (stop_at, &handle) else {
         return Ok(there(handle, false));
+    };
+    let Step::Committing(waits) = stop_at else {
+        say(&there(handle.clone(), false));
+        process.settle(prepared).await?;
+        return Ok(there(handle, true));
     };
     let committed = cut(process.commit(prepared), Cut::Waiting(waits)).await;
     let finished = committed.transpose()?.is_some();
