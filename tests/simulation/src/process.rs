@@ -1,0 +1,452 @@
+//! A simulated process: all its calls go through here, and go wrong here.
+
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cofferdam::ErrorKind;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::observed::{Observed, Subject};
+use crate::random::mixed;
+use crate::rare::Rare;
+use crate::schedule::{Effect, Fault, Moment, Op, Schedule, When};
+use crate::supervisor::Signal;
+
+/// A process. Clones are the same process.
+#[derive(Debug, Clone)]
+pub struct Process(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    number: usize,
+    seed: u64,
+    delay: u64,
+    faults: Vec<Fault>,
+    observed: Observed,
+    signals: mpsc::UnboundedSender<Signal>,
+    state: Mutex<State>,
+    died: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Calls of each operation.
+    calls: [u32; Op::ALL.len()],
+    /// Calls of any.
+    all: u32,
+    dead: bool,
+    frozen_until: Option<Instant>,
+    /// Recovery is over: a source was read or a transaction begun.
+    works: bool,
+}
+
+/// The caller gets an error of this kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wrong(pub ErrorKind);
+
+/// An answer that a call gives, or will give.
+pub type Answer<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+
+/// A call that is under way.
+#[derive(Debug)]
+pub struct Call {
+    process: Process,
+    op: Op,
+    number: u32,
+    all: u32,
+    subject: Subject,
+    fault: Option<(When, Effect)>,
+}
+
+impl Process {
+    /// The process of this number, of a schedule.
+    #[must_use]
+    pub fn new(
+        schedule: &Schedule,
+        number: usize,
+        observed: &Observed,
+        signals: &mpsc::UnboundedSender<Signal>,
+    ) -> Self {
+        let ours = schedule.faults.iter().filter(|fault| fault.process == number);
+        Self(Arc::new(Inner {
+            number,
+            seed: schedule.seed,
+            delay: schedule.workload.delay,
+            faults: ours.cloned().collect(),
+            observed: observed.clone(),
+            signals: signals.clone(),
+            state: Mutex::default(),
+            died: Notify::new(),
+        }))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.0.number
+    }
+
+    /// What is known from outside.
+    #[must_use]
+    pub fn observed(&self) -> &Observed {
+        &self.0.observed
+    }
+
+    /// Whether another was started since.
+    #[must_use]
+    pub fn is_left_behind(&self) -> bool {
+        self.0.observed.with(|facts| facts.newest > self.0.number)
+    }
+
+    /// Whether recovery is over.
+    #[must_use]
+    pub fn works(&self) -> bool {
+        self.with(|state| state.works)
+    }
+
+    /// How many calls it has made.
+    #[must_use]
+    pub fn calls(&self) -> u32 {
+        self.with(|state| state.all)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A number that looks like chance, the same in each run.
+    #[must_use]
+    pub fn chance(&self, parts: [u64; 3]) -> u64 {
+        mixed(&[self.0.seed, self.0.number as u64, parts[0], parts[1], parts[2]])
+    }
+
+    /// A delay: mostly none or short, sometimes long.
+    fn delay(&self, op: Op, number: u32, side: When) -> Duration {
+        let longest = self.0.delay;
+        if longest == 0 {
+            return Duration::ZERO;
+        }
+        let chance = self.chance([op as u64, u64::from(number), side as u64]);
+        let millis = match chance % 8 {
+            0..4 => 0,
+            4..7 => (chance >> 8) % (longest / 8 + 1),
+            _ => (chance >> 8) % (longest + 1),
+        };
+        Duration::from_millis(millis)
+    }
+
+    /// Waits for the end of the process.
+    pub async fn died(&self) {
+        while !self.with(|state| state.dead) {
+            self.0.died.notified().await;
+        }
+    }
+
+    /// The process dies: nothing of it has any effect from here on.
+    pub fn die(&self) {
+        let works = self.with(|state| {
+            state.dead = true;
+            state.works
+        });
+        self.0.observed.with(|facts| facts.died(!works));
+        self.0.observed.log(self.0.number, None, Subject::Other, "dies".to_owned());
+        self.0.died.notify_one();
+    }
+
+    /// The process stands still.
+    pub fn freeze(&self, millis: u64) {
+        let until = Instant::now() + Duration::from_millis(millis);
+        self.with(|state| state.frozen_until = state.frozen_until.max(Some(until)));
+        let what = format!("stands still for {millis}");
+        self.0.observed.log(self.0.number, None, Subject::Other, what);
+        self.signal(Signal::Frozen(self.0.number));
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The supervisor is there for as long as any process is.
+        let _heard = self.0.signals.send(signal);
+    }
+
+    /// A turn for others; until it is thawed, if it is frozen; for ever, if it is dead.
+    async fn alive(&self) {
+        tokio::task::yield_now().await;
+        loop {
+            let (dead, until) = self.with(|state| (state.dead, state.frozen_until));
+            match until {
+                _ if dead => pending().await,
+                Some(until) if until > Instant::now() => sleep_until(until).await,
+                _ => return,
+            }
+        }
+    }
+
+    async fn wait(&self, delay: Duration) {
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        self.alive().await;
+    }
+
+    /// What goes wrong by the clock, for as long as the process lives.
+    pub async fn by_the_clock(&self, stop: impl Fn()) {
+        let start = Instant::now();
+        let timed = |fault: &Fault| match fault.moment {
+            Moment::Time(at) => Some((at, fault.effect)),
+            Moment::Call { .. } => None,
+        };
+        let mut timed: Vec<(u64, Effect)> = self.0.faults.iter().filter_map(timed).collect();
+        timed.sort_by_key(|(at, _)| *at);
+        for (at, effect) in timed {
+            sleep_until(start + Duration::from_millis(at)).await;
+            match effect {
+                Effect::Crash => self.die(),
+                Effect::Freeze(millis) => self.freeze(millis),
+                Effect::Stop => stop(),
+                Effect::StartTwice => self.signal(Signal::StartTwice),
+                _ => {}
+            }
+        }
+        pending().await
+    }
+
+    /// Counts a call and finds what goes wrong in it.
+    fn strike(&self, op: Op) -> (u32, u32, Option<(When, Effect)>) {
+        let (number, all) = self.with(|state| {
+            state.works |= matches!(op, Op::Next | Op::Begin);
+            state.all += 1;
+            let calls = &mut state.calls[op as usize];
+            *calls += 1;
+            (*calls, state.all)
+        });
+        let hit = |fault: &Fault| match fault.moment {
+            Moment::Call {
+                op: wanted,
+                from,
+                to,
+                when,
+            } => {
+                let counted = match wanted {
+                    Some(wanted) if wanted == op => number,
+                    Some(_) => return None,
+                    None => all,
+                };
+                (from..=to).contains(&counted).then_some((when, fault.effect))
+            }
+            Moment::Time(_) => None,
+        };
+        (number, all, self.0.faults.iter().find_map(hit))
+    }
+
+    /// Begins a call: the delay on the way, and what goes wrong before its effect.
+    ///
+    /// # Errors
+    /// What the caller gets instead of an answer.
+    pub async fn enter(&self, op: Op, subject: Subject) -> Result<Call, Wrong> {
+        self.alive().await;
+        let call = self.count(op, subject);
+        self.wait(self.delay(op, call.number, When::Before)).await;
+        call.before().await?;
+        Ok(call)
+    }
+
+    /// A turn for others, and a wait for as long as the process stands still.
+    pub async fn turn(&self) {
+        self.alive().await;
+    }
+
+    /// Counts a call that has come through already.
+    pub fn count(&self, op: Op, subject: Subject) -> Call {
+        let (number, all, fault) = self.strike(op);
+        Call {
+            process: self.clone(),
+            op,
+            number,
+            all,
+            subject,
+            fault,
+        }
+    }
+}
+
+impl Call {
+    /// The number of the call among all of its process.
+    #[must_use]
+    pub fn all(&self) -> u32 {
+        self.all
+    }
+
+    /// Whether its effect comes later than its answer.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        matches!(self.fault, Some((_, Effect::Later(_) | Effect::CrashLater(_))))
+    }
+
+    /// Whether its answer is lost.
+    #[must_use]
+    pub fn fails_after(&self) -> bool {
+        matches!(self.fault, Some((When::After, Effect::Unknown)))
+    }
+
+    fn log(&self, what: String) {
+        let op = Some((self.op, self.number));
+        let process = &self.process.0;
+        process.observed.log(process.number, op, self.subject.clone(), what);
+    }
+
+    /// What goes wrong before the effect.
+    ///
+    /// # Errors
+    /// What the caller gets instead of an answer.
+    pub async fn before(&self) -> Result<(), Wrong> {
+        match self.fault {
+            Some((When::Before, effect)) => self.goes_wrong(effect, ErrorKind::Transient).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn goes_wrong(&self, effect: Effect, unknown: ErrorKind) -> Result<(), Wrong> {
+        let process = &self.process;
+        match effect {
+            Effect::Crash => {
+                self.log("the process dies".to_owned());
+                process.die();
+                pending().await
+            }
+            Effect::Freeze(millis) => process.freeze(millis),
+            Effect::Unknown => {
+                self.log(format!("{unknown:?}"));
+                return Err(Wrong(unknown));
+            }
+            Effect::Refused => {
+                // After its effect, no one can say that it is refused.
+                let kind = match unknown {
+                    ErrorKind::Transient => ErrorKind::Rejected,
+                    unknown => unknown,
+                };
+                self.log(format!("{kind:?}"));
+                return Err(Wrong(kind));
+            }
+            Effect::Delay(millis) => sleep(Duration::from_millis(millis)).await,
+            Effect::Panic => {
+                self.log("panics".to_owned());
+                process.0.observed.reached(Rare::Panicked);
+                // As `panic!`, but for the report on the terminal.
+                resume_unwind(Box::new("planned"))
+            }
+            Effect::Later(_) | Effect::CrashLater(_) | Effect::Twice => {}
+            Effect::Stop | Effect::StartTwice => {}
+        }
+        process.alive().await;
+        Ok(())
+    }
+
+    /// Has the effect, once or as often as is laid down, now or later.
+    ///
+    /// # Errors
+    /// What the caller gets instead of an answer; or the error of the call itself.
+    pub async fn apply<T: Send + 'static, E: From<Wrong> + Send + 'static>(
+        &self,
+        effect: impl Fn() -> Answer<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        match self.fault {
+            Some((_, Effect::Twice)) if self.op.is_request() => {
+                self.log("arrives twice".to_owned());
+                let _lost = effect().await;
+            }
+            _ => return self.apply_once(effect).await,
+        }
+        effect().await
+    }
+
+    /// Has the effect, now or later.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub async fn apply_once<T: Send + 'static, E: From<Wrong> + Send + 'static>(
+        &self,
+        effect: impl FnOnce() -> Answer<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let (millis, dies) = match self.fault {
+            Some((_, Effect::Later(millis))) => (millis, false),
+            Some((_, Effect::CrashLater(millis))) => (millis, true),
+            _ => return effect().await,
+        };
+        self.log(format!("comes {millis} later"));
+        let (process, op, subject) = (self.process.clone(), self.op, self.subject.clone());
+        let number = self.number;
+        let late = tokio::spawn(async move {
+            sleep(Duration::from_millis(millis)).await;
+            let answer = if effect().await.is_ok() { "comes now" } else { "comes now, in vain" };
+            if op == Op::PreCommit {
+                process.0.observed.reached(Rare::PreparedLater);
+            }
+            process.0.observed.log(process.0.number, Some((op, number)), subject, answer.to_owned());
+        });
+        self.process.0.observed.with(|facts| facts.late.push(late));
+        if dies {
+            self.process.die();
+            pending::<()>().await;
+        }
+        Err(E::from(Wrong(ErrorKind::Unknown)))
+    }
+
+    /// Ends a call: what goes wrong after its effect, and the delay on the way back.
+    ///
+    /// # Errors
+    /// What the caller gets instead of the answer; or the error of the call itself.
+    pub async fn leave<T: std::fmt::Debug, E: From<Wrong> + std::fmt::Debug>(
+        self,
+        answer: Result<T, E>,
+    ) -> Result<T, E> {
+        self.log(match &answer {
+            Ok(answer) => format!("{answer:?}"),
+            Err(error) => format!("{error:?}"),
+        });
+        if let Some((When::After, effect)) = self.fault
+            && answer.is_ok()
+        {
+            if self.op == Op::CreateDecision && effect == Effect::Unknown {
+                self.process.0.observed.reached(Rare::DecisionWithoutAnswer);
+            }
+            self.goes_wrong(effect, ErrorKind::Unknown).await?;
+        }
+        let delay = self.process.delay(self.op, self.number, When::After);
+        self.process.wait(delay).await;
+        answer
+    }
+
+    /// Says what it turned out to be about.
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.subject = subject;
+        self
+    }
+
+    /// As [`leave`](Self::leave), without a turn for others: what was taken must be handed over at once.
+    ///
+    /// # Errors
+    /// What the caller gets instead of the answer.
+    pub fn leave_at_once<T, E: From<Wrong>>(self, answer: T, what: String) -> Result<T, E> {
+        self.log(what);
+        match self.fault {
+            Some((When::After, Effect::Unknown | Effect::Refused)) => {
+                self.log("Unknown".to_owned());
+                Err(Wrong(ErrorKind::Unknown).into())
+            }
+            Some((When::After, Effect::Panic)) => {
+                self.process.0.observed.reached(Rare::Panicked);
+                resume_unwind(Box::new("planned"))
+            }
+            Some((When::After, Effect::Crash)) => {
+                self.process.die();
+                Ok(answer)
+            }
+            // A delay here would be a place to be dropped at.
+            _ => Ok(answer),
+        }
+    }
+}
