@@ -70,6 +70,10 @@ pub struct Capabilities {
     pub fencing: Fencing,
     /// Whether [`in_doubt`](crate::TwoPhaseCommitSinkFunction::in_doubt) finds transactions of which no handle is left.
     pub lists_in_doubt: bool,
+    /// Whether [`abort_stale`](crate::TwoPhaseCommitSinkFunction::abort_stale) refuses when something is visible of a
+    /// newer checkpoint than [`Fence::newest`](crate::Fence::newest): the job was given older state, and would write
+    /// again what is already there.
+    pub refuses_older_state: bool,
     /// How long the outside system keeps a prepared transaction; `None` if for ever.
     pub expiry: Option<Duration>,
     /// How many prepared transactions a subtask can hold at once; `None` if any number.
@@ -89,6 +93,7 @@ impl Capabilities {
         evidence: Evidence::Data,
         fencing: Fencing::Names,
         lists_in_doubt: true,
+        refuses_older_state: true,
         expiry: None,
         max_prepared: None,
     };
@@ -101,6 +106,7 @@ impl Capabilities {
         evidence: Evidence::None,
         fencing: Fencing::None,
         lists_in_doubt: false,
+        refuses_older_state: false,
         expiry: None,
         max_prepared: None,
     };

@@ -175,13 +175,16 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
     ) -> Result<Vec<TransactionId>, SinkError> {
         let mut shelf = self.shelf();
         let ours = |id: &&TransactionId| id.job == fence.job && id.sink == fence.sink;
-        if let Some(newer) = shelf
-            .prepared
-            .keys()
-            .filter(ours)
-            .find(|id| id.epoch > fence.epoch)
-        {
+        let mut known = shelf.prepared.keys().chain(&shelf.committed).filter(ours);
+        if let Some(newer) = known.find(|id| id.epoch > fence.epoch) {
             return Err(SinkError::fenced(format!("{newer} is of a newer epoch")));
+        }
+        let mut committed = shelf.committed.iter().filter(ours);
+        if let Some(newer) = committed.find(|id| Some(id.checkpoint) > fence.newest) {
+            return Err(SinkError::configuration(format!(
+                "{newer} is committed, and the checkpoint store knows of none so new"
+            ))
+            .hint("use the checkpoint store that the job was run with"));
         }
         let decided = |id: &TransactionId| fence.decided.iter().any(|(decided, _)| decided == id);
         let stale: Vec<TransactionId> = (shelf.prepared.keys().filter(ours))

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use cofferdam::{
-    AtomicUnit, Capabilities, CheckpointId, CommitError, Committed, Epoch, ErrorKind, Evidence,
-    Fence, Fencing, JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, TransactionId,
+    AtomicUnit, CheckpointId, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing,
+    Isolation, JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, TransactionId,
     TwoPhaseCommitSinkFunction, Unfinished,
 };
 use cofferdam_object_store::{FileSource, StagedFile, StagedFileSink};
@@ -125,7 +125,7 @@ fn lost(outcome: Result<Committed, CommitError>) -> String {
 #[test]
 fn it_declares_what_it_can_do() {
     let capabilities = Output::new().sink.capabilities();
-    assert_eq!(capabilities, Capabilities::TRANSACTIONAL);
+    assert!(matches!(capabilities.isolation, Isolation::HiddenIf(_)));
     assert_eq!(capabilities.evidence, Evidence::Data);
     assert_eq!(capabilities.fencing, Fencing::Names);
     assert_eq!(capabilities.atomic_unit, AtomicUnit::Subtask);

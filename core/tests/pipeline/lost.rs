@@ -2,8 +2,8 @@
 
 use cofferdam::memory::{MemorySink, MemorySource};
 use cofferdam::{
-    Epoch, ErrorKind, Fence, JobEnd, JobError, JobId, RestartStrategy, SinkId, TransactionId,
-    TwoPhaseCommitSinkFunction,
+    CheckpointId, Epoch, ErrorKind, Fence, JobEnd, JobError, JobId, RestartStrategy, SinkId,
+    TransactionId, TwoPhaseCommitSinkFunction,
 };
 
 use crate::plan::{Mode, Op, Plan, When};
@@ -17,7 +17,7 @@ async fn remove<T: Send + 'static>(sink: &MemorySink<T>, name: &str) {
         job: JobId::new("faults").unwrap(),
         sink: SinkId::new(name).unwrap(),
         epoch: Epoch(u64::MAX),
-        newest: None,
+        newest: Some(CheckpointId(u64::MAX)),
         decided: Vec::new(),
     };
     sink.abort_stale(&fence).await.unwrap();

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use cofferdam::{AtomicUnit, Capabilities, Isolation, Resume, SubtaskIndex, TransactionId};
+use cofferdam::{
+    AtomicUnit, Capabilities, CheckpointId, Epoch, Isolation, Resume, SubtaskIndex, TransactionId,
+};
 
 use crate::history::{Event, History};
 use crate::observer::Row;
@@ -210,7 +212,7 @@ impl Checker {
         &mut self,
         row: &'a Row,
         token: &Token,
-        last_in_lane: &mut HashMap<(&'a str, SubtaskIndex), (TransactionId, usize)>,
+        last_in_lane: &mut HashMap<(&'a str, TransactionId), (TransactionId, usize)>,
     ) {
         let Token { record, writer } = token;
         let known = self.transactions.get(writer);
@@ -229,7 +231,13 @@ impl Checker {
             self.find(Kind::Dirty, what, &[writer], &[]);
         }
         let Some(lane) = &row.lane else { return };
-        let before = last_in_lane.insert((lane, writer.subtask), (writer.clone(), place));
+        // All that one subtask of one sink writes, over all its checkpoints and epochs.
+        let writes = TransactionId {
+            epoch: Epoch(0),
+            checkpoint: CheckpointId(0),
+            ..writer.clone()
+        };
+        let before = last_in_lane.insert((lane, writes), (writer.clone(), place));
         let at = |id: &TransactionId, place| (id.checkpoint, id.epoch, place);
         if let Some((earlier, earlier_place)) = before
             && at(&earlier, earlier_place) > at(writer, place)

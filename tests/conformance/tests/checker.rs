@@ -4,7 +4,7 @@ use cofferdam::{AtomicUnit, Capabilities, TransactionId};
 use cofferdam_conformance::{Event, History, Kind, Promise, Row, Token, check};
 
 fn id(text: &str) -> TransactionId {
-    format!("job/sink/{text}").parse().unwrap()
+    format!("job/sink/{text}").parse().expect("an id")
 }
 
 fn row(record: u64, writer: &str) -> Row {

@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use cofferdam::{
-    Capabilities, CommitError, Committed, Fence, InDoubt, JobId, SinkError, TransactionId,
-    TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    Capabilities, CommitError, Committed, Fence, InDoubt, Isolation, JobId, SinkError,
+    TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 use serde::Serialize;
 
@@ -75,7 +75,12 @@ impl<T: Serialize + Send + 'static> TwoPhaseCommitSinkFunction for StagedFileSin
     type Prepared = StagedFile;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::TRANSACTIONAL
+        Capabilities {
+            isolation: Isolation::HiddenIf(
+                "leave out names that begin with _ or ., as readers of file sets do",
+            ),
+            ..Capabilities::TRANSACTIONAL
+        }
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<StagedTransaction, SinkError> {

@@ -1,0 +1,227 @@
+//! Runs checks, one or all.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use cofferdam::Capabilities;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OnceCell;
+
+use crate::check::{About, Check, Need, Stop};
+use crate::checks;
+use crate::factory::Factory;
+use crate::report::{CheckResult, Report, Verdict};
+use crate::trial::Trial;
+
+/// All checks, in the order in which they are reported.
+pub fn all_checks<F: Factory>() -> Vec<Check<F>> {
+    checks::all()
+}
+
+/// Runs all checks, two at a time.
+///
+/// `child_test` is the name of a test of the running executable that calls [`child_process`]: the checks that kill a
+/// process run it again and again. Without it they are skipped.
+pub async fn run_all<F: Factory>(child_test: Option<&'static str>) -> Report {
+    let mut results = Vec::new();
+    for check in all_checks::<F>() {
+        results.push(run(&check, child_test).await);
+    }
+    report::<F>(results).await
+}
+
+async fn report<F: Factory>(results: Vec<CheckResult>) -> Report {
+    let factory = F::default();
+    let capabilities = match Trial::<F>::begin(None).await {
+        Ok(trial) => fields(&trial.capabilities),
+        // The checks tell what is wrong.
+        Err(_) => Vec::new(),
+    };
+    Report {
+        sink: factory.name(),
+        reality: factory.reality(),
+        capabilities,
+        results,
+    }
+}
+
+fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
+    let Capabilities {
+        resume,
+        isolation,
+        atomic_unit,
+        evidence,
+        fencing,
+        lists_in_doubt,
+        refuses_older_state,
+        expiry,
+        max_prepared,
+    } = capabilities;
+    [
+        ("resume", format!("{resume:?}")),
+        ("isolation", format!("{isolation:?}")),
+        ("atomic_unit", format!("{atomic_unit:?}")),
+        ("evidence", format!("{evidence:?}")),
+        ("fencing", format!("{fencing:?}")),
+        ("lists_in_doubt", format!("{lists_in_doubt:?}")),
+        ("refuses_older_state", format!("{refuses_older_state:?}")),
+        ("expiry", format!("{expiry:?}")),
+        ("max_prepared", format!("{max_prepared:?}")),
+    ]
+    .map(|(field, value)| (field.to_owned(), value))
+    .into()
+}
+
+/// Runs one check, in a place of its own.
+pub(crate) async fn run<F: Factory>(
+    check: &Check<F>,
+    child_test: Option<&'static str>,
+) -> CheckResult {
+    let verdict = match attempt(check, child_test).await {
+        Ok(()) => Verdict::Passed,
+        Err(Stop::Unsupported(reason)) => Verdict::Skipped(reason),
+        Err(Stop::Failed(what)) => Verdict::Failed(what),
+    };
+    CheckResult {
+        id: check.about.id.to_owned(),
+        name: check.about.name.to_owned(),
+        verdict,
+    }
+}
+
+async fn attempt<F: Factory>(
+    check: &Check<F>,
+    child_test: Option<&'static str>,
+) -> Result<(), Stop> {
+    let About { needs, .. } = check.about;
+    let trial = Arc::new(Trial::<F>::begin(child_test).await?);
+    if let Some(reason) = needs
+        .iter()
+        .find_map(|need| need.unmet(&trial.capabilities))
+    {
+        return Err(Stop::Unsupported(reason));
+    }
+    let limit = trial.site.call_limit() * 20 + Duration::from_secs(20);
+    // A task of its own, so that a panic is the check's failure and not the end of the suite.
+    let mut running = tokio::spawn((check.run)(Arc::clone(&trial)));
+    let ended = match tokio::time::timeout(limit, &mut running).await {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(panic)) => Err(Stop::failed(format!("a panic: {panic}"))),
+        Err(_) => {
+            running.abort();
+            Err(Stop::failed(format!(
+                "the check did not end within {limit:?}"
+            )))
+        }
+    };
+    match ended {
+        Err(Stop::Unsupported(reason)) if needs.contains(&Need::Part) => {
+            return Err(Stop::Unsupported(reason));
+        }
+        // A part that answers "unsupported" must not hide that a check went wrong: only what a check asks for may skip it.
+        Err(Stop::Unsupported(reason)) => {
+            return Err(Stop::failed(format!(
+                "skipped without a declared need: {reason}"
+            )));
+        }
+        Err(Stop::Failed(what)) => {
+            // What the history shows may be the better explanation; both are told.
+            let seen = match trial.verdict().await {
+                Err(Stop::Failed(seen)) => format!("\n{seen}"),
+                _ => format!("\n{}", trial.site.history()),
+            };
+            return Err(Stop::Failed(what + &seen));
+        }
+        Ok(()) => {}
+    }
+    trial.verdict().await
+}
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    let built = builder.worker_threads(2).enable_all().build();
+    built.expect("a runtime needs threads and sockets, which a test may have")
+}
+
+/// The results of one suite, shared by the tests of an executable. Made by
+/// [`conformance_tests`](crate::conformance_tests).
+#[derive(Debug)]
+pub struct Results {
+    cells: LazyLock<Vec<OnceCell<CheckResult>>>,
+}
+
+impl Results {
+    /// No results yet.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "a static needs a const function"
+    )]
+    pub const fn new() -> Self {
+        Self {
+            cells: LazyLock::new(|| crate::NAMES.iter().map(|_| OnceCell::new()).collect()),
+        }
+    }
+
+    /// The result at a place in the list of checks; it is run if nobody has.
+    async fn get<F: Factory>(&self, at: usize, child_test: &'static str) -> &CheckResult {
+        let run = || async move { run(&all_checks::<F>()[at], Some(child_test)).await };
+        self.cells[at].get_or_init(run).await
+    }
+
+    /// Runs the check of a name, as a test.
+    ///
+    /// # Panics
+    /// If the sink fails it.
+    pub fn test<F: Factory>(&self, name: &str, child_test: &'static str) {
+        let at = crate::NAMES.iter().position(|known| *known == name);
+        let at = at.expect("the macro that makes the tests knows the names");
+        let result = runtime().block_on(self.get::<F>(at, child_test));
+        match &result.verdict {
+            Verdict::Passed => {}
+            Verdict::Skipped(reason) => println!("skipped: {reason}"),
+            Verdict::Failed(what) => panic!("{} {}: {what}", result.id, result.name),
+        }
+    }
+
+    /// Waits for all checks, prints the report, and compares it with the one that is kept in a file.
+    ///
+    /// # Panics
+    /// If they differ. With `COFFERDAM_UPDATE=1` in the environment the file is written instead.
+    pub fn report<F: Factory>(&self, child_test: &'static str, file: &Path) {
+        let made = runtime().block_on(async {
+            let mut results = Vec::new();
+            for at in 0..crate::NAMES.len() {
+                results.push(self.get::<F>(at, child_test).await.clone());
+            }
+            report::<F>(results).await
+        });
+        println!("{made}");
+        keep_up_to_date(file, &made.to_json());
+    }
+}
+
+/// Compares a generated text with the file that it is kept in.
+///
+/// # Panics
+/// If they differ. With `COFFERDAM_UPDATE=1` in the environment the file is written instead.
+pub fn keep_up_to_date(file: &Path, text: &str) {
+    if std::env::var_os("COFFERDAM_UPDATE").is_some() {
+        std::fs::write(file, text).expect("the file of a generated text can be written");
+        return;
+    }
+    let kept = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is out of date: run this test again with COFFERDAM_UPDATE=1, and look at what has changed",
+        file.display()
+    );
+}
+
+/// The name of a test of the running executable, from the path of its module.
+#[must_use]
+pub fn test_in(module_path: &'static str) -> &'static str {
+    // Test names don't have the name of the crate.
+    module_path.split_once("::").map_or("", |(_, rest)| rest)
+}
