@@ -78,7 +78,9 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
-    let (start, end) = text.split_once("..").ok_or_else(|| format!("{text} is not like 0..1000"))?;
+    let (start, end) = text
+        .split_once("..")
+        .ok_or_else(|| format!("{text} is not like 0..1000"))?;
     let range = number(start)?..number(end)?;
     match range.is_empty() {
         true => Err(format!("there is nothing in {text}")),
@@ -87,5 +89,6 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(name.to_owned())).map_err(|error| error.to_string())
+    serde_json::from_value(serde_json::Value::String(name.to_owned()))
+        .map_err(|error| error.to_string())
 }

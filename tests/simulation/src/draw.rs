@@ -54,7 +54,9 @@ fn workload(random: &mut Random) -> Workload {
         batch: size(random.within(1, 8)),
         idle: comparable && random.one_in(2),
         pause: random.within(1, 12),
-        parallelism: (0..starts).map(|_| random.pick(&[1, 1, 2, 2, 3, 4])).collect(),
+        parallelism: (0..starts)
+            .map(|_| random.pick(&[1, 1, 2, 2, 3, 4]))
+            .collect(),
         checkpoint_interval: random.within(3, 30),
         checkpoint_timeout: match random.one_in(3) {
             // Votes are never late by delays alone, or the job would get nowhere.
@@ -88,7 +90,9 @@ fn fault(random: &mut Random, processes: u64, mode: Mode) -> Fault {
     let op = (!random.one_in(6)).then(|| random.pick(&Op::ALL));
     let reach = match op {
         None => 160,
-        Some(Op::Next | Op::Read | Op::List | Op::CreateState | Op::Write) => random.pick(&[3, 10, 30]),
+        Some(Op::Next | Op::Read | Op::List | Op::CreateState | Op::Write) => {
+            random.pick(&[3, 10, 30])
+        }
         Some(_) => random.pick(&[2, 3, 8]),
     };
     let from = number(random.within(1, reach));
@@ -118,9 +122,9 @@ fn effect(random: &mut Random, op: Option<Op>) -> Effect {
     let twice = op.is_some_and(Op::is_request);
     match random.below(20) {
         0..7 => Effect::Crash,
-        7..11 => Effect::Unknown,
-        11 => Effect::Refused,
-        12 => Effect::Delay(millis),
+        7..10 => Effect::Unknown,
+        10 => Effect::Refused,
+        11..13 => Effect::Delay(millis),
         13 => Effect::Panic,
         14..16 if late => Effect::Later(millis),
         16 if late => Effect::CrashLater(millis),

@@ -23,7 +23,10 @@ pub fn plain(rows: &Rows, visible: &[u64], done: bool) -> Vec<String> {
             wrong.push(format!("of a split {ids:?} these are visible: {seen:?}"));
         }
     }
-    wrong.extend(seen.values().map(|ids| format!("{ids:?} are visible, and in no split")));
+    wrong.extend(
+        seen.values()
+            .map(|ids| format!("{ids:?} are visible, and in no split")),
+    );
     wrong
 }
 
@@ -66,7 +69,10 @@ fn lateness(rows: &Rows, cut: Cut) -> Lateness {
     for (index, split) in rows.iter().enumerate() {
         // Event time goes on without an idle split, but not beyond what others have brought.
         let others = rows.iter().enumerate().filter(|(other, _)| *other != index);
-        let furthest = others.flat_map(|(_, split)| records(split)).map(|record| record.at).max();
+        let furthest = others
+            .flat_map(|(_, split)| records(split))
+            .map(|record| record.at)
+            .max();
         let furthest = furthest.map(|newest| newest - cut.bound - 1);
         for (record, watermark, idle) in stamped(split, cut) {
             let newest = covering(record, cut).next().unwrap_or(record.at);
@@ -91,7 +97,11 @@ fn windows(rows: &Rows, shape: Shape, cut: Cut, late: &BTreeSet<u64>) -> Vec<u64
                 continue;
             }
             for start in covering(record, cut).filter(|start| is_open(*start, watermark, cut)) {
-                let start = if chained { start.div_euclid(LARGE) * LARGE } else { start };
+                let start = if chained {
+                    start.div_euclid(LARGE) * LARGE
+                } else {
+                    start
+                };
                 take(windows.entry((start, record.key)).or_default(), record.id);
             }
         }
@@ -123,9 +133,14 @@ pub fn windowed(
                 wrong.push(format!("some records are late twice: {seen:?}"));
             }
             let missing: Vec<_> = must.difference(&late).collect();
-            let besides: Vec<_> = late.difference(&must).filter(|id| !may.contains(id)).collect();
+            let besides: Vec<_> = late
+                .difference(&must)
+                .filter(|id| !may.contains(id))
+                .collect();
             if !missing.is_empty() || !besides.is_empty() {
-                wrong.push(format!("{missing:?} are not late, {besides:?} are, and should not be"));
+                wrong.push(format!(
+                    "{missing:?} are not late, {besides:?} are, and should not be"
+                ));
             }
             by_idleness = late.difference(&must).count();
             late
@@ -137,7 +152,10 @@ pub fn windowed(
     if visible != expected {
         let text = |numbers: &[u64], but: &[u64]| {
             let others = numbers.iter().filter(|number| !but.contains(number));
-            others.map(|number| format!("{number:x}")).collect::<Vec<_>>().join(" ")
+            others
+                .map(|number| format!("{number:x}"))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         wrong.push(format!(
             "{} windows instead of {}: missing {}; besides {}",

@@ -12,8 +12,6 @@ pub enum Flaw {
     LostRaceIsWon,
     /// Store: a listing may lack the newest name.
     ListingIsStale,
-    /// Store: a create whose answer is lost had no effect, and a later try is told that the name exists.
-    ExistsWithoutObject,
     /// Sink: what is prepared is visible at once.
     CommitsInPreCommit,
     /// Sink: the last batch of a transaction is not flushed.
@@ -40,11 +38,10 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::CreateOverwrites,
         Self::LostRaceIsWon,
         Self::ListingIsStale,
-        Self::ExistsWithoutObject,
         Self::CommitsInPreCommit,
         Self::ForgetsLastBatch,
         Self::AppendsOnRetry,

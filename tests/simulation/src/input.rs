@@ -63,7 +63,11 @@ impl Schedule {
     /// How many sources there are.
     #[must_use]
     pub fn sources(&self) -> u32 {
-        if self.workload.shape == Shape::Twice { 2 } else { 1 }
+        if self.workload.shape == Shape::Twice {
+            2
+        } else {
+            1
+        }
     }
 
     /// What a source holds. Fewer splits or records are the beginning of more.

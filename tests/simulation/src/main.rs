@@ -9,6 +9,9 @@ use std::{env, fs};
 use arguments::{Arguments, HELP, What};
 use cofferdam_simulation::{Rare, Report, Schedule, Sweep, draw, shrink, simulate, sweep};
 
+/// How many failures are enough.
+const ENOUGH: usize = 8;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(env::args().skip(1)) {
         Ok(arguments) => arguments,
@@ -53,7 +56,11 @@ fn one(schedule: &Schedule, arguments: &Arguments) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if report.wrong.is_empty() {
-        println!("well; {} processes, {} calls", report.processes, report.log.len());
+        println!(
+            "well; {} processes, {} calls",
+            report.calls.len(),
+            report.calls.iter().sum::<u32>()
+        );
         return ExitCode::SUCCESS;
     }
     if arguments.shrinks {
@@ -73,7 +80,10 @@ fn print(report: &Report) {
 
 fn smaller(schedule: &Schedule) {
     let smaller = shrink(schedule, fails);
-    println!("\nas small as it gets; keep it as a file in regressions/:\n{}", smaller.text());
+    println!(
+        "\nas small as it gets; keep it as a file in regressions/:\n{}",
+        smaller.text()
+    );
     print(&simulate(&smaller));
 }
 
@@ -82,6 +92,7 @@ fn many(seeds: std::ops::Range<u64>, arguments: &Arguments) -> ExitCode {
     println!("seeds {}..{}", seeds.start, seeds.end);
     let report = sweep(
         seeds,
+        ENOUGH,
         |seed| arguments.flawed(draw(seed, arguments.mode)),
         |done, failed| {
             if done % 4096 < 256 {
@@ -96,7 +107,10 @@ fn many(seeds: std::ops::Range<u64>, arguments: &Arguments) -> ExitCode {
         reached,
         failed,
     } = report;
-    println!("{schedules} schedules, {calls} calls, {:.1?}", start.elapsed());
+    println!(
+        "{schedules} schedules, {calls} calls, {:.1?}",
+        start.elapsed()
+    );
     print!("{reached}");
     for rare in reached.never() {
         let rare: Rare = rare;

@@ -64,7 +64,10 @@ impl fmt::Display for Entry {
             what,
         } = self;
         match op {
-            Some(op) => write!(f, "{at:>6}  process {process}  {op:?} {call}  {subject}  {what}"),
+            Some(op) => write!(
+                f,
+                "{at:>6}  process {process}  {op:?} {call}  {subject}  {what}"
+            ),
             None => write!(f, "{at:>6}  process {process}  {what}"),
         }
     }
@@ -186,14 +189,18 @@ impl Facts {
             }
         }
         for (sink, ids) in by_sink {
-            self.histories.entry(sink).or_default().push(Event::Decided(ids));
+            self.histories
+                .entry(sink)
+                .or_default()
+                .push(Event::Decided(ids));
         }
     }
 
     /// A transaction was aborted, by whatever call.
     pub fn abort(&mut self, id: &TransactionId, by: &str) {
         if self.decided.contains(id) {
-            self.violations.push(format!("{id} is decided, and aborted by {by}"));
+            self.violations
+                .push(format!("{id} is decided, and aborted by {by}"));
         }
         let history = self.histories.entry(id.sink.clone()).or_default();
         history.push(Event::DecidedAgainst(vec![id.clone()]));
@@ -203,7 +210,8 @@ impl Facts {
     pub fn died(&mut self, in_recovery: bool) {
         let pending: Vec<&TransactionId> = self.decided.difference(&self.committed).collect();
         let beside = |id: &&TransactionId| {
-            let other = |done: &TransactionId| done.checkpoint == id.checkpoint && done.sink != id.sink;
+            let other =
+                |done: &TransactionId| done.checkpoint == id.checkpoint && done.sink != id.sink;
             self.committed.iter().any(other)
         };
         let between = pending.iter().any(beside);
@@ -213,7 +221,11 @@ impl Facts {
         if between {
             self.reached.count(Rare::CrashBetweenSinks);
         }
-        self.recoveries_failed = if in_recovery { self.recoveries_failed + 1 } else { 0 };
+        self.recoveries_failed = if in_recovery {
+            self.recoveries_failed + 1
+        } else {
+            0
+        };
         if self.recoveries_failed == 2 {
             self.reached.count(Rare::CrashInRecoveryTwice);
         }

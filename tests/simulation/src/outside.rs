@@ -120,7 +120,10 @@ impl Outside {
         transaction: &mut OpenTransaction,
         records: &[u64],
     ) -> Result<(), SinkError> {
-        let written = records.iter().map(|record| (transaction.id.clone(), *record)).collect();
+        let written = records
+            .iter()
+            .map(|record| (transaction.id.clone(), *record))
+            .collect();
         let before = std::mem::replace(&mut transaction.last, written);
         self.sink.write(&mut transaction.inner, before).await
     }

@@ -114,7 +114,12 @@ impl World {
             take(contents, record.id);
         });
         let result = move |result: WindowResult<u8, Contents>| {
-            number(result.start.as_millis(), cut.slide, result.key, result.value)
+            number(
+                result.start.as_millis(),
+                cut.slide,
+                result.key,
+                result.value,
+            )
         };
         let pipeline = Pipeline::new(JOB);
         match self.schedule.workload.shape {

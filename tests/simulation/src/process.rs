@@ -40,8 +40,8 @@ struct State {
     all: u32,
     dead: bool,
     frozen_until: Option<Instant>,
-    /// Recovery is over: a source was read or a transaction begun.
-    works: bool,
+    /// Calls of any before recovery was over: before a source was read or a transaction begun.
+    recovery: Option<u32>,
 }
 
 /// The caller gets an error of this kind.
@@ -71,7 +71,10 @@ impl Process {
         observed: &Observed,
         signals: &mpsc::UnboundedSender<Signal>,
     ) -> Self {
-        let ours = schedule.faults.iter().filter(|fault| fault.process == number);
+        let ours = schedule
+            .faults
+            .iter()
+            .filter(|fault| fault.process == number);
         Self(Arc::new(Inner {
             number,
             seed: schedule.seed,
@@ -105,7 +108,13 @@ impl Process {
     /// Whether recovery is over.
     #[must_use]
     pub fn works(&self) -> bool {
-        self.with(|state| state.works)
+        self.with(|state| state.recovery.is_some())
+    }
+
+    /// How many calls it made before recovery was over.
+    #[must_use]
+    pub fn recovery(&self) -> u32 {
+        self.with(|state| state.recovery.unwrap_or(state.all))
     }
 
     /// How many calls it has made.
@@ -121,7 +130,13 @@ impl Process {
     /// A number that looks like chance, the same in each run.
     #[must_use]
     pub fn chance(&self, parts: [u64; 3]) -> u64 {
-        mixed(&[self.0.seed, self.0.number as u64, parts[0], parts[1], parts[2]])
+        mixed(&[
+            self.0.seed,
+            self.0.number as u64,
+            parts[0],
+            parts[1],
+            parts[2],
+        ])
     }
 
     /// A delay: mostly none or short, sometimes long.
@@ -150,10 +165,12 @@ impl Process {
     pub fn die(&self) {
         let works = self.with(|state| {
             state.dead = true;
-            state.works
+            state.recovery.is_some()
         });
         self.0.observed.with(|facts| facts.died(!works));
-        self.0.observed.log(self.0.number, None, Subject::Other, "dies".to_owned());
+        self.0
+            .observed
+            .log(self.0.number, None, Subject::Other, "dies".to_owned());
         self.0.died.notify_one();
     }
 
@@ -162,7 +179,9 @@ impl Process {
         let until = Instant::now() + Duration::from_millis(millis);
         self.with(|state| state.frozen_until = state.frozen_until.max(Some(until)));
         let what = format!("stands still for {millis}");
-        self.0.observed.log(self.0.number, None, Subject::Other, what);
+        self.0
+            .observed
+            .log(self.0.number, None, Subject::Other, what);
         self.signal(Signal::Frozen(self.0.number));
     }
 
@@ -216,7 +235,9 @@ impl Process {
     /// Counts a call and finds what goes wrong in it.
     fn strike(&self, op: Op) -> (u32, u32, Option<(When, Effect)>) {
         let (number, all) = self.with(|state| {
-            state.works |= matches!(op, Op::Next | Op::Begin);
+            if matches!(op, Op::Next | Op::Begin) {
+                state.recovery = state.recovery.or(Some(state.all));
+            }
             state.all += 1;
             let calls = &mut state.calls[op as usize];
             *calls += 1;
@@ -234,7 +255,9 @@ impl Process {
                     Some(_) => return None,
                     None => all,
                 };
-                (from..=to).contains(&counted).then_some((when, fault.effect))
+                (from..=to)
+                    .contains(&counted)
+                    .then_some((when, fault.effect))
             }
             Moment::Time(_) => None,
         };
@@ -282,19 +305,18 @@ impl Call {
     /// Whether its effect comes later than its answer.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        matches!(self.fault, Some((_, Effect::Later(_) | Effect::CrashLater(_))))
-    }
-
-    /// Whether its answer is lost.
-    #[must_use]
-    pub fn fails_after(&self) -> bool {
-        matches!(self.fault, Some((When::After, Effect::Unknown)))
+        matches!(
+            self.fault,
+            Some((_, Effect::Later(_) | Effect::CrashLater(_)))
+        )
     }
 
     fn log(&self, what: String) {
         let op = Some((self.op, self.number));
         let process = &self.process.0;
-        process.observed.log(process.number, op, self.subject.clone(), what);
+        process
+            .observed
+            .log(process.number, op, self.subject.clone(), what);
     }
 
     /// What goes wrong before the effect.
@@ -380,11 +402,20 @@ impl Call {
         let number = self.number;
         let late = tokio::spawn(async move {
             sleep(Duration::from_millis(millis)).await;
-            let answer = if effect().await.is_ok() { "comes now" } else { "comes now, in vain" };
+            let answer = if effect().await.is_ok() {
+                "comes now"
+            } else {
+                "comes now, in vain"
+            };
             if op == Op::PreCommit {
                 process.0.observed.reached(Rare::PreparedLater);
             }
-            process.0.observed.log(process.0.number, Some((op, number)), subject, answer.to_owned());
+            process.0.observed.log(
+                process.0.number,
+                Some((op, number)),
+                subject,
+                answer.to_owned(),
+            );
         });
         self.process.0.observed.with(|facts| facts.late.push(late));
         if dies {

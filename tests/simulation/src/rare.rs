@@ -56,8 +56,6 @@ rare! {
     RescaledAfterStop,
     /// A process starts its job again by itself.
     RestartedInside,
-    /// A prepared transaction is aborted by decision.
-    AbortedByDecision,
     /// A prepared transaction comes to stand after the process has died or given up.
     PreparedLater,
     /// A process is started although another has completed the job.
@@ -97,7 +95,10 @@ impl Reached {
 
     /// What never has.
     pub fn never(&self) -> impl Iterator<Item = Rare> + '_ {
-        Rare::ALL.iter().copied().filter(|rare| self.times(*rare) == 0)
+        Rare::ALL
+            .iter()
+            .copied()
+            .filter(|rare| self.times(*rare) == 0)
     }
 }
 

@@ -70,7 +70,10 @@ pub fn look(observed: &Observed, outside: &Outside, id: &SinkId) {
         text: Token { record, writer }.to_string(),
         lane: Some(id.to_string()),
     };
-    observed.event(id, Event::Read(outside.visible().into_iter().map(row).collect()));
+    observed.event(
+        id,
+        Event::Read(outside.visible().into_iter().map(row).collect()),
+    );
 }
 
 impl SimulatedSink {
@@ -111,8 +114,9 @@ impl SimulatedSink {
             *held.entry((id.epoch, id.subtask)).or_insert(0) += 1;
         }
         for (holder, count) in held {
-            self.observed()
-                .demand(count <= limit, || format!("{holder:?} holds {count} prepared"));
+            self.observed().demand(count <= limit, || {
+                format!("{holder:?} holds {count} prepared")
+            });
         }
         Ok(())
     }
@@ -233,10 +237,7 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
         let call = self.process.enter(Op::Abort, subject(&id)).await?;
         let aborted = self.outside.abort(unfinished).await;
         if prepared && aborted.is_ok() {
-            self.observed().with(|facts| {
-                facts.abort(&id, "decision");
-                facts.reached.count(Rare::AbortedByDecision);
-            });
+            self.observed().with(|facts| facts.abort(&id, "decision"));
             self.changed();
         }
         call.leave(aborted).await

@@ -45,7 +45,8 @@ impl Source for SimulatedSource {
     async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
         let call = self.process.enter(Op::Splits, Subject::Other).await?;
         let name = |index| SplitId::new(format!("{index:03}"));
-        call.leave(Ok((0..self.rows.len()).map(name).collect())).await
+        call.leave(Ok((0..self.rows.len()).map(name).collect()))
+            .await
     }
 
     async fn open(
@@ -65,8 +66,10 @@ impl Source for SimulatedSource {
             id,
         };
         let splits: Vec<Split> = splits.into_iter().map(open).collect();
-        let opened: Vec<(SplitId, usize)> =
-            splits.iter().map(|split| (split.id.clone(), split.at)).collect();
+        let opened: Vec<(SplitId, usize)> = splits
+            .iter()
+            .map(|split| (split.id.clone(), split.at))
+            .collect();
         call.leave(Ok::<_, SourceError>(opened)).await?;
         Ok(SimulatedReader {
             source: self.clone(),
@@ -127,7 +130,11 @@ impl SimulatedReader {
         let split = &mut self.splits[turn];
         let id = split.id.clone();
         let subject = Subject::Split(id.clone());
-        let rest = self.source.rows.get(split.index).and_then(|rows| rows.get(split.at..));
+        let rest = self
+            .source
+            .rows
+            .get(split.index)
+            .and_then(|rows| rows.get(split.at..));
         let rest = rest.unwrap_or_default();
         if rest.is_empty() {
             let others_idle = others_idle - usize::from(split.idle);

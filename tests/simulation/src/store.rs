@@ -48,7 +48,9 @@ fn decision(record: &[u8]) -> Option<(CheckpointId, Vec<TransactionId>)> {
 impl SimulatedStore {
     /// Writes an object, and notes what it decides.
     async fn write(&self, op: Op, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
-        let decision = (op == Op::CreateDecision).then(|| decision(&bytes)).flatten();
+        let decision = (op == Op::CreateDecision)
+            .then(|| decision(&bytes))
+            .flatten();
         let newest = self.newest().await?;
         let created = match (self.flaw, self.inner.create(name, bytes.clone()).await?) {
             (Some(Flaw::CreateOverwrites), Create::Exists) => {
@@ -65,12 +67,14 @@ impl SimulatedStore {
         };
         match created {
             // A record counts only if none of a higher number was there when it was created.
-            Create::Created if newest.is_none_or(|newest| *newest < *name) => observed.with(|facts| {
-                if left_behind {
-                    facts.reached.count(Rare::DecisionDuringTakeover);
-                }
-                facts.decide(checkpoint, named);
-            }),
+            Create::Created if newest.is_none_or(|newest| *newest < *name) => {
+                observed.with(|facts| {
+                    if left_behind {
+                        facts.reached.count(Rare::DecisionDuringTakeover);
+                    }
+                    facts.decide(checkpoint, named);
+                })
+            }
             Create::Created => observed.reached(Rare::WrittenIntoGap),
             Create::Exists if left_behind => observed.reached(Rare::ZombieRefused),
             Create::Exists => {}
@@ -91,14 +95,10 @@ impl CheckpointStore for SimulatedStore {
             true => Op::CreateTakeover,
             false => Op::CreateState,
         };
-        let call = self.process.enter(op, Subject::Object(name.to_owned())).await?;
-        if self.flaw == Some(Flaw::ExistsWithoutObject)
-            && op == Op::CreateDecision
-            && call.fails_after()
-        {
-            let answer = call.leave(Ok(Create::Exists)).await;
-            return answer;
-        }
+        let call = self
+            .process
+            .enter(op, Subject::Object(name.to_owned()))
+            .await?;
         let (ours, name) = (self.clone(), name.to_owned());
         let late = call.is_late();
         let created = call.apply::<_, StoreError>(move || {
@@ -119,7 +119,10 @@ impl CheckpointStore for SimulatedStore {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let call = self.process.enter(Op::Read, Subject::Object(name.to_owned())).await?;
+        let call = self
+            .process
+            .enter(Op::Read, Subject::Object(name.to_owned()))
+            .await?;
         let read = self.inner.read(name).await;
         let mut found = None;
         let length = read.map(|read| {
@@ -130,7 +133,10 @@ impl CheckpointStore for SimulatedStore {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let call = self.process.enter(Op::List, Subject::Object(prefix.to_owned())).await?;
+        let call = self
+            .process
+            .enter(Op::List, Subject::Object(prefix.to_owned()))
+            .await?;
         let mut names = self.inner.list(prefix).await?;
         if self.flaw == Some(Flaw::ListingIsStale) && call.all() % 2 == 0 {
             names.pop();
@@ -140,7 +146,10 @@ impl CheckpointStore for SimulatedStore {
     }
 
     async fn delete(&self, name: &str) -> Result<(), StoreError> {
-        let call = self.process.enter(Op::Delete, Subject::Object(name.to_owned())).await?;
+        let call = self
+            .process
+            .enter(Op::Delete, Subject::Object(name.to_owned()))
+            .await?;
         let (inner, name) = (self.inner.clone(), name.to_owned());
         let deleted = call.apply::<_, StoreError>(move || {
             let (inner, name) = (inner.clone(), name.clone());

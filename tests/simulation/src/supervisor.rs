@@ -41,17 +41,17 @@ pub struct Report {
     pub log: Vec<Entry>,
     /// Rare events.
     pub reached: Reached,
-    /// How many processes were started.
-    pub processes: usize,
-    /// How many calls the first process made.
+    /// How many calls each process made.
     pub calls: Vec<u32>,
+    /// How many of them in its recovery.
+    pub recoveries: Vec<u32>,
 }
 
 /// How many processes may be needed after the last that has faults.
 const SPARE: usize = 12;
 /// In virtual time: what every process gets to bring its work to an end, waits of the runtime for a store that does not
 /// answer included.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs a schedule to its end, on a clock that moves by itself.
 ///
@@ -103,7 +103,11 @@ enum Next {
 impl Supervisor {
     async fn run(&mut self) -> Report {
         let faults = &self.world.schedule.faults;
-        let faulty = faults.iter().map(|fault| fault.process + 1).max().unwrap_or(0);
+        let faulty = faults
+            .iter()
+            .map(|fault| fault.process + 1)
+            .max()
+            .unwrap_or(0);
         let liveness = self.world.schedule.mode == Mode::Liveness;
         let limit = if liveness { faulty + SPARE } else { faulty + 1 };
         self.start();
@@ -124,8 +128,8 @@ impl Supervisor {
             wrong,
             log: std::mem::take(&mut facts.log),
             reached: facts.reached,
-            processes: self.started.len(),
             calls: self.started.iter().map(Process::calls).collect(),
+            recoveries: self.started.iter().map(Process::recovery).collect(),
         })
     }
 
@@ -150,7 +154,8 @@ impl Supervisor {
         self.started.push(process.clone());
         self.alive.insert(number, process.clone());
         let world = Arc::clone(world);
-        self.running.spawn(async move { (number, live(&world, &process).await) });
+        self.running
+            .spawn(async move { (number, live(&world, &process).await) });
     }
 
     async fn next(&mut self, deadline: Instant) -> Next {
@@ -179,7 +184,10 @@ impl Supervisor {
                 Next::Heard(Signal::StartTwice) if self.started.len() < limit => self.start(),
                 Next::Heard(Signal::StartTwice) => {}
             }
-            let runs = self.alive.keys().any(|number| !self.frozen.contains(number));
+            let runs = self
+                .alive
+                .keys()
+                .any(|number| !self.frozen.contains(number));
             if runs || self.completed {
                 continue;
             }
@@ -204,12 +212,20 @@ impl Supervisor {
                 Next::Heard(_) => {}
             }
         }
-        for late in self.world.observed.with(|facts| std::mem::take(&mut facts.late)) {
+        for late in self
+            .world
+            .observed
+            .with(|facts| std::mem::take(&mut facts.late))
+        {
             late.await.expect("an effect does not panic");
         }
         // It has no faults, as its number is beyond all that have; unless a completed job was started over and over.
         let faults = &self.world.schedule.faults;
-        let faulty = faults.iter().map(|fault| fault.process + 1).max().unwrap_or(0);
+        let faulty = faults
+            .iter()
+            .map(|fault| fault.process + 1)
+            .max()
+            .unwrap_or(0);
         while self.started.len() < faulty {
             let number = self.started.len();
             let signals = &self.signals;

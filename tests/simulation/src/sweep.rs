@@ -23,14 +23,12 @@ pub struct Sweep {
     pub failed: Vec<(u64, Schedule)>,
 }
 
-/// How many failures are enough.
-const ENOUGH: usize = 8;
-
 /// Draws and runs a schedule for each number of a range. `progress` is told how many are done, now and then.
 ///
-/// Ends early once some have failed.
+/// Ends early once `enough` have failed.
 pub fn sweep(
     numbers: Range<u64>,
+    enough: usize,
     draw: impl Fn(u64) -> Schedule + Sync,
     progress: impl Fn(u64, usize) + Sync,
 ) -> Sweep {
@@ -46,7 +44,11 @@ pub fn sweep(
             let schedule = draw(number);
             let report = simulate(&schedule);
             ours.schedules += 1;
-            ours.calls += report.calls.iter().map(|calls| u64::from(*calls)).sum::<u64>();
+            ours.calls += report
+                .calls
+                .iter()
+                .map(|calls| u64::from(*calls))
+                .sum::<u64>();
             ours.reached.add(&report.reached);
             if !report.wrong.is_empty() {
                 ours.failed.push((number, schedule));
@@ -55,7 +57,8 @@ pub fn sweep(
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 all.add(std::mem::take(&mut ours));
                 progress(all.schedules, all.failed.len());
-                if all.failed.len() >= ENOUGH {
+                if all.failed.len() >= enough {
+                    next.store(numbers.end, Ordering::Relaxed);
                     break;
                 }
             }

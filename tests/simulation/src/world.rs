@@ -41,7 +41,10 @@ impl World {
         Self {
             inputs: (0..schedule.sources()).map(rows).collect(),
             store: MemoryCheckpointStore::new(),
-            sinks: Self::sink_names(schedule.workload.shape).iter().map(sink).collect(),
+            sinks: Self::sink_names(schedule.workload.shape)
+                .iter()
+                .map(sink)
+                .collect(),
             observed: Observed::new(),
             schedule: schedule.clone(),
         }
@@ -62,18 +65,29 @@ impl World {
             let in_doubt = outside.in_doubt(&job).await.unwrap_or_default();
             self.observed.demand(in_doubt.is_empty(), || {
                 let names = in_doubt.iter().map(|found| found.transaction.to_string());
-                format!("in doubt at the end: {}", names.collect::<Vec<_>>().join(", "))
+                format!(
+                    "in doubt at the end: {}",
+                    names.collect::<Vec<_>>().join(", ")
+                )
             });
         }
     }
 
     /// The one place where it is judged whether all was well.
     pub fn judge(&self, done: bool) -> Vec<String> {
-        let mut wrong = self.observed.with(|facts| std::mem::take(&mut facts.violations));
-        let histories = self.observed.with(|facts| std::mem::take(&mut facts.histories));
+        let mut wrong = self
+            .observed
+            .with(|facts| std::mem::take(&mut facts.violations));
+        let histories = self
+            .observed
+            .with(|facts| std::mem::take(&mut facts.histories));
         for (sink, history) in &histories {
             let found = check(history, Promise::default());
-            wrong.extend(found.iter().map(|anomaly| format!("sink {sink}: {anomaly}")));
+            wrong.extend(
+                found
+                    .iter()
+                    .map(|anomaly| format!("sink {sink}: {anomaly}")),
+            );
         }
         wrong.extend(self.compare(done));
         wrong
@@ -82,13 +96,20 @@ impl World {
     /// Compares what is visible with what a plain loop makes of the input.
     fn compare(&self, done: bool) -> Vec<String> {
         let visible = |sink: usize| -> Vec<u64> {
-            self.sinks[sink].1.visible().into_iter().map(|(_, record)| record).collect()
+            self.sinks[sink]
+                .1
+                .visible()
+                .into_iter()
+                .map(|(_, record)| record)
+                .collect()
         };
         let shape = self.schedule.workload.shape;
         match shape {
             Shape::Plain | Shape::Twice => {
                 let inputs = self.inputs.iter().enumerate();
-                inputs.flat_map(|(sink, rows)| expected::plain(rows, &visible(sink), done)).collect()
+                inputs
+                    .flat_map(|(sink, rows)| expected::plain(rows, &visible(sink), done))
+                    .collect()
             }
             // Which results are there before the end depends on what was read.
             _ if !done => Vec::new(),
@@ -111,7 +132,9 @@ impl Schedule {
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.faults.iter().all(|fault| match fault.effect {
-            Effect::Freeze(_) | Effect::StartTwice | Effect::Later(_) | Effect::CrashLater(_) => false,
+            Effect::Freeze(_) | Effect::StartTwice | Effect::Later(_) | Effect::CrashLater(_) => {
+                false
+            }
             _ => true,
         })
     }

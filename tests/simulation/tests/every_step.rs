@@ -1,5 +1,7 @@
 //! A small job dies before and after every call, and its successor at every call of its recovery: all of them.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
 use cofferdam_simulation::{
     Effect, Fault, Mode, Moment, Report, Schedule, Shape, Sweep, When, Workload, simulate, sweep,
 };
@@ -44,14 +46,25 @@ const SIDES: [When; 2] = [When::Before, When::After];
 
 /// Each call, before and after.
 fn places(calls: u32) -> Vec<(u32, When)> {
-    (1..=calls).flat_map(|call| SIDES.map(|when| (call, when))).collect()
+    (1..=calls)
+        .flat_map(|call| SIDES.map(|when| (call, when)))
+        .collect()
 }
 
 fn run(schedules: &[Schedule]) -> Sweep {
     let all = 0..schedules.len() as u64;
-    let sweep = sweep(all, |at| schedules[usize::try_from(at).unwrap()].clone(), |_, _| {});
+    let sweep = sweep(
+        all,
+        1,
+        |at| schedules[usize::try_from(at).unwrap()].clone(),
+        |_, _| {},
+    );
     if let Some((_, schedule)) = sweep.failed.first() {
-        panic!("{}\n{}", simulate(schedule).wrong.join("\n"), schedule.text());
+        panic!(
+            "{}\n{}",
+            simulate(schedule).wrong.join("\n"),
+            schedule.text()
+        );
     }
     sweep
 }
@@ -65,17 +78,23 @@ fn well(schedule: &Schedule) -> Report {
 #[test]
 fn a_process_dies_at_every_call_and_the_next_at_every_call_of_its_recovery() {
     let undisturbed = well(&small(Vec::new(), 1));
-    let decisions = undisturbed.log.iter().filter(|entry| entry.to_string().contains("CreateDecision"));
+    let decisions = undisturbed
+        .log
+        .iter()
+        .filter(|entry| entry.to_string().contains("CreateDecision"));
     assert!(decisions.count() >= 3, "{:#?}", undisturbed.log);
     let mut schedules = Vec::new();
     for (call, when) in places(undisturbed.calls[0]) {
         let first = fault(0, call, when, Effect::Crash);
         let once = small(vec![first.clone()], 1);
         // The successor's recovery: all that it asks before it reads.
-        let recovery = well(&once).recovery_calls(1);
+        let recovery = well(&once).recoveries[1];
         schedules.push(once);
         for (call, when) in places(recovery) {
-            schedules.push(small(vec![first.clone(), fault(1, call, when, Effect::Crash)], 1));
+            schedules.push(small(
+                vec![first.clone(), fault(1, call, when, Effect::Crash)],
+                1,
+            ));
         }
     }
     let sweep = run(&schedules);
@@ -105,7 +124,11 @@ fn an_effect_comes_late_at_every_call() {
     let mut schedules = Vec::new();
     for call in 1..=calls {
         for millis in [1, 10, 30, 100] {
-            for effect in [Effect::Later(millis), Effect::CrashLater(millis), Effect::Twice] {
+            for effect in [
+                Effect::Later(millis),
+                Effect::CrashLater(millis),
+                Effect::Twice,
+            ] {
                 schedules.push(small(vec![fault(0, call, When::Before, effect)], 1));
             }
         }

@@ -6,7 +6,7 @@ const SCHEDULES: u64 = 10_000;
 
 #[test]
 fn nothing_is_wrong_and_every_rare_event_is_reached() {
-    let sweep = sweep(0..SCHEDULES, |seed| draw(seed, None), |_, _| {});
+    let sweep = sweep(0..SCHEDULES, 1, |seed| draw(seed, None), |_, _| {});
     if let Some((seed, schedule)) = sweep.failed.first() {
         let wrong = simulate(schedule).wrong.join("\n");
         panic!(
@@ -15,5 +15,9 @@ fn nothing_is_wrong_and_every_rare_event_is_reached() {
     }
     assert_eq!(sweep.schedules, SCHEDULES);
     let never: Vec<Rare> = sweep.reached.never().collect();
-    assert!(never.is_empty(), "never reached: {never:?}\n{}", sweep.reached);
+    assert!(
+        never.is_empty(),
+        "never reached: {never:?}\n{}",
+        sweep.reached
+    );
 }

@@ -1,5 +1,7 @@
 //! Schedules that failed once are run for ever.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
 use std::fs;
 use std::path::Path;
 
@@ -15,7 +17,12 @@ fn schedules_that_failed_once_go_well() {
             continue;
         }
         let schedule = Schedule::parse(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(simulate(&schedule).wrong, Vec::<String>::new(), "{}", path.display());
+        assert_eq!(
+            simulate(&schedule).wrong,
+            Vec::<String>::new(),
+            "{}",
+            path.display()
+        );
         count += 1;
     }
     assert!(count > 0);

@@ -1,5 +1,7 @@
 //! The same schedule gives the same log: what a schedule finds can be found again.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
 use cofferdam_simulation::{Schedule, draw, simulate};
 
 #[test]
@@ -7,7 +9,11 @@ fn a_schedule_run_twice_gives_the_same_log() {
     for seed in 0..400 {
         let schedule = draw(seed, None);
         let (first, second) = (simulate(&schedule), simulate(&schedule));
-        let differ = first.log.iter().zip(&second.log).find(|(first, second)| first != second);
+        let differ = first
+            .log
+            .iter()
+            .zip(&second.log)
+            .find(|(first, second)| first != second);
         assert_eq!(differ, None, "seed {seed}");
         assert_eq!(first, second, "seed {seed}");
         assert!(!first.log.is_empty());
@@ -16,7 +22,9 @@ fn a_schedule_run_twice_gives_the_same_log() {
 
 #[test]
 fn schedules_differ() {
-    let logs: Vec<_> = (0..400).map(|seed| simulate(&draw(seed, None)).log).collect();
+    let logs: Vec<_> = (0..400)
+        .map(|seed| simulate(&draw(seed, None)).log)
+        .collect();
     for (seed, log) in logs.iter().enumerate() {
         assert!(!logs[..seed].contains(log), "seed {seed}");
     }
