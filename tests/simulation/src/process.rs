@@ -344,10 +344,11 @@ impl Call {
                 return Err(Wrong(unknown));
             }
             Effect::Refused => {
-                // After its effect, no one can say that it is refused.
+                // A sink can't say of what it has done that it is refused. A store says nothing in any case, only that
+                // there is no use in trying again.
                 let kind = match unknown {
-                    ErrorKind::Transient => ErrorKind::Rejected,
-                    unknown => unknown,
+                    ErrorKind::Unknown if !self.op.is_of_the_store() => unknown,
+                    _ => ErrorKind::Rejected,
                 };
                 self.log(format!("{kind:?}"));
                 return Err(Wrong(kind));

@@ -205,6 +205,20 @@ impl Op {
         Self::Notify,
     ];
 
+    /// Whether it is asked of the checkpoint store.
+    #[must_use]
+    pub fn is_of_the_store(self) -> bool {
+        matches!(
+            self,
+            Self::CreateState
+                | Self::CreateDecision
+                | Self::CreateTakeover
+                | Self::Read
+                | Self::List
+                | Self::Delete
+        )
+    }
+
     /// Whether its effect can come later than its answer, or twice, by itself: a request over a wire.
     #[must_use]
     pub fn is_request(self) -> bool {
