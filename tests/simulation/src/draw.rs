@@ -58,7 +58,7 @@ fn workload(random: &mut Random) -> Workload {
             .map(|_| random.pick(&[1, 1, 2, 2, 3, 4]))
             .collect(),
         checkpoint_interval: random.within(3, 30),
-        checkpoint_timeout: match random.one_in(3) {
+        checkpoint_timeout: match random.one_in(2) {
             // Votes are never late by delays alone, or the job would get nowhere.
             true => random.within(10, 100) + 8 * delay,
             false => 60_000,
@@ -85,6 +85,22 @@ fn fault(random: &mut Random, processes: u64, mode: Mode) -> Fault {
             process,
             moment,
             effect,
+        };
+    }
+    if random.one_in(8) {
+        // A vote that comes too late, if time is short.
+        let op = random.pick(&[Op::PreCommit, Op::CreateState, Op::Write]);
+        let from = number(random.within(1, 8));
+        let (to, when) = (from, When::Before);
+        return Fault {
+            process,
+            moment: Moment::Call {
+                op: Some(op),
+                from,
+                to,
+                when,
+            },
+            effect: Effect::Delay(random.within(30, 1500)),
         };
     }
     let op = (!random.one_in(6)).then(|| random.pick(&Op::ALL));

@@ -165,7 +165,7 @@ impl Outside {
         id: &TransactionId,
         handle: &MemoryHandle,
     ) -> Result<Committed, CommitError> {
-        if self.is(Flaw::CommitsNothing) && id.checkpoint.0 % 3 == 0 {
+        if self.is(Flaw::CommitsNothing) && id.checkpoint.0.is_multiple_of(3) {
             self.spoilt().hidden.insert(id.clone());
         }
         let committed = self.sink.commit(id, handle).await;

@@ -229,7 +229,7 @@ impl Process {
                 _ => {}
             }
         }
-        pending().await
+        pending::<()>().await;
     }
 
     /// Counts a call and finds what goes wrong in it.
@@ -336,7 +336,7 @@ impl Call {
             Effect::Crash => {
                 self.log("the process dies".to_owned());
                 process.die();
-                pending().await
+                pending::<()>().await;
             }
             Effect::Freeze(millis) => process.freeze(millis),
             Effect::Unknown => {

@@ -87,7 +87,7 @@ impl SimulatedSink {
             facts.changes += 1;
             facts.changes
         });
-        if changes % self.settings.look_every == 0 {
+        if changes.is_multiple_of(self.settings.look_every.max(1)) {
             look(self.observed(), &self.outside, &self.settings.id);
         }
     }

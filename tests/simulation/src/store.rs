@@ -73,7 +73,7 @@ impl SimulatedStore {
                         facts.reached.count(Rare::DecisionDuringTakeover);
                     }
                     facts.decide(checkpoint, named);
-                })
+                });
             }
             Create::Created => observed.reached(Rare::WrittenIntoGap),
             Create::Exists if left_behind => observed.reached(Rare::ZombieRefused),

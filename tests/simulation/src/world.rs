@@ -11,7 +11,7 @@ use crate::observed::Observed;
 use crate::outside::Outside;
 use crate::pipeline::JOB;
 use crate::rare::Rare;
-use crate::schedule::{Effect, Moment, Op, Schedule, Shape};
+use crate::schedule::{Effect, Schedule, Shape};
 use crate::sink::look;
 
 /// The world around the processes of one job.
@@ -131,24 +131,12 @@ impl Schedule {
     /// Whether no two processes are ever alive at once, and no effect comes after its process has died.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        self.faults.iter().all(|fault| match fault.effect {
-            Effect::Freeze(_) | Effect::StartTwice | Effect::Later(_) | Effect::CrashLater(_) => {
-                false
-            }
-            _ => true,
-        })
-    }
-
-    /// Whether an effect of this operation may come late.
-    #[must_use]
-    pub fn may_be_late(&self, wanted: Op) -> bool {
-        self.faults.iter().any(|fault| {
-            let late = matches!(fault.effect, Effect::Later(_) | Effect::CrashLater(_));
-            let ours = match fault.moment {
-                Moment::Call { op, .. } => op.is_none_or(|op| op == wanted),
-                Moment::Time(_) => false,
-            };
-            late && ours
-        })
+        let never = |effect| {
+            !matches!(
+                effect,
+                Effect::Freeze(_) | Effect::StartTwice | Effect::Later(_) | Effect::CrashLater(_)
+            )
+        };
+        self.faults.iter().all(|fault| never(fault.effect))
     }
 }

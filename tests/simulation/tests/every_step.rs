@@ -151,3 +151,30 @@ fn an_answer_is_lost_or_an_error_comes_at_every_call() {
     }
     run(&schedules);
 }
+
+#[test]
+fn a_process_stands_still_in_its_recovery_and_comes_back_while_its_successor_works() {
+    // The successor dies later, so that what was taken from it would be missed.
+    let windows = |faults| {
+        let mut schedule = small(faults, 2);
+        schedule.workload.shape = Shape::Late { covering: 1 };
+        schedule.workload.records = 30;
+        schedule
+    };
+    let crash = |process, at| Fault {
+        process,
+        moment: Moment::Time(at),
+        effect: Effect::Crash,
+    };
+    let recovery = well(&windows(vec![crash(0, 60)])).recoveries[1];
+    let mut schedules = Vec::new();
+    for (call, when) in places(recovery) {
+        for millis in [30, 60, 90] {
+            let frozen = fault(1, call, when, Effect::Freeze(millis));
+            for at in [40, 70, 100] {
+                schedules.push(windows(vec![crash(0, 60), frozen.clone(), crash(2, at)]));
+            }
+        }
+    }
+    run(&schedules);
+}

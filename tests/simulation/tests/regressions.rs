@@ -1,4 +1,4 @@
-//! Schedules that failed once are run for ever.
+//! Schedules that failed once are run for ever: what each was found by is in `regressions/README.md`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
