@@ -90,18 +90,20 @@ fn fault(random: &mut Random, processes: u64, mode: Mode) -> Fault {
     if random.one_in(8) {
         // A vote that comes too late, if time is short.
         let op = random.pick(&[Op::PreCommit, Op::CreateState, Op::Write]);
-        let from = number(random.within(1, 8));
-        let (to, when) = (from, When::Before);
-        return Fault {
-            process,
-            moment: Moment::Call {
-                op: Some(op),
-                from,
-                to,
-                when,
-            },
-            effect: Effect::Delay(random.within(30, 1500)),
-        };
+        let effect = Effect::Delay(random.within(30, 1500));
+        return before(process, op, number(random.within(1, 8)), effect);
+    }
+    if random.one_in(10) {
+        // A process that comes back in its recovery, mostly while its successor works.
+        let op = random.pick(&[
+            Op::CreateTakeover,
+            Op::List,
+            Op::Read,
+            Op::Commit,
+            Op::AbortStale,
+        ]);
+        let effect = Effect::Freeze(random.within(10, 300));
+        return before(process, op, number(random.within(1, 3)), effect);
     }
     let op = (!random.one_in(6)).then(|| random.pick(&Op::ALL));
     let reach = match op {
@@ -120,6 +122,20 @@ fn fault(random: &mut Random, processes: u64, mode: Mode) -> Fault {
     let when = random.pick(&[When::Before, When::After]);
     let moment = Moment::Call { op, from, to, when };
     let effect = effect(random, op);
+    Fault {
+        process,
+        moment,
+        effect,
+    }
+}
+
+fn before(process: usize, op: Op, call: u32, effect: Effect) -> Fault {
+    let moment = Moment::Call {
+        op: Some(op),
+        from: call,
+        to: call,
+        when: When::Before,
+    };
     Fault {
         process,
         moment,

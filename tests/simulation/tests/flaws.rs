@@ -5,7 +5,7 @@
 use cofferdam_simulation::{Flaw, Schedule, draw, shrink, simulate, sweep};
 
 /// Within how many seeds each flaw is found.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 4000;
 
 fn flawed(seed: u64, flaw: Flaw) -> Schedule {
     Schedule {
