@@ -9,6 +9,7 @@
 //!
 //! A schedule that fails is made smaller by [`shrink`], and kept in `regressions/`.
 
+mod call;
 mod draw;
 mod expected;
 mod flaw;

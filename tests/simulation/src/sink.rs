@@ -10,9 +10,10 @@ use cofferdam::{
 };
 use cofferdam_conformance::{Event, Row, Token};
 
+use crate::call::Wrong;
 use crate::observed::{Observed, Subject};
 use crate::outside::{OpenTransaction, Outside};
-use crate::process::{Process, Wrong};
+use crate::process::Process;
 use crate::rare::Rare;
 use crate::schedule::Op;
 

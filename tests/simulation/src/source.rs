@@ -8,10 +8,11 @@ use cofferdam::{
 };
 use tokio::time::{Instant, sleep_until};
 
+use crate::call::Wrong;
 use crate::flaw::Flaw;
 use crate::input::{Record, Row, Rows};
 use crate::observed::Subject;
-use crate::process::{Process, Wrong};
+use crate::process::Process;
 use crate::rare::Rare;
 use crate::schedule::Op;
 

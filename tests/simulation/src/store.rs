@@ -5,9 +5,10 @@ use cofferdam::{
     TransactionId, async_trait,
 };
 
+use crate::call::Wrong;
 use crate::flaw::Flaw;
 use crate::observed::Subject;
-use crate::process::{Process, Wrong};
+use crate::process::Process;
 use crate::rare::Rare;
 use crate::schedule::Op;
 
