@@ -65,7 +65,7 @@ struct Run<'a> {
     events: mpsc::Receiver<Event>,
     barriers: Vec<mpsc::Sender<Barrier>>,
     log: mpsc::Sender<LogRequest>,
-    decisions: watch::Sender<Option<Decision>>,
+    decisions: Vec<watch::Sender<Option<Decision>>>,
     /// Totals at the checkpoint that the run began from.
     counts: BTreeMap<String, u64>,
     /// When the checkpoint under way is too late, and whether all input had ended when it began.
@@ -132,7 +132,6 @@ impl Attempt<'_> {
     async fn launch(&self, recovered: Recovered) -> Result<Run<'_>, JobError> {
         let Recovered { log, newest, kept } = recovered;
         let (events_in, events) = mpsc::channel(EVENTS);
-        let (decisions, decisions_out) = watch::channel(None);
         let state = match &newest {
             Some(newest) => restore(&**self.store, newest).await?,
             None => BTreeMap::new(),
@@ -151,9 +150,9 @@ impl Attempt<'_> {
                 .unwrap_or_default(),
             counters: self.counters.clone(),
             events: events_in.clone(),
-            decisions: decisions_out,
             tasks: Vec::new(),
             barriers: Vec::new(),
+            decisions: Vec::new(),
             participants: 0,
             committers: BTreeSet::new(),
         };
@@ -189,7 +188,7 @@ impl Attempt<'_> {
             reading: launch.barriers.len(),
             barriers: launch.barriers,
             log: log_requests,
-            decisions,
+            decisions: launch.decisions,
             counts: newest.map(|newest| newest.counts).unwrap_or_default(),
             under_way: None,
             complete: false,
@@ -289,7 +288,9 @@ impl Run<'_> {
                 self.request(LogRequest::Decide(manifest))?;
             }
             CoordinatorAction::Notify(decision) => {
-                self.decisions.send_replace(Some(decision));
+                for committer in &self.decisions {
+                    committer.send_replace(Some(decision));
+                }
                 if let Decision::Commit(checkpoint) = decision {
                     self.decided(checkpoint);
                 }
@@ -384,7 +385,7 @@ impl Run<'_> {
     /// job is told to leave at once, those that have not ended are dropped.
     async fn tear_down(&mut self, mut stop: watch::Receiver<Stop>) -> Option<JobError> {
         // Committers end when decisions do, sources when barriers do, everything behind a source with it.
-        (self.decisions, _) = watch::channel(None);
+        self.decisions.clear();
         (self.log, _) = mpsc::channel(1);
         self.barriers.clear();
         self.events.close();

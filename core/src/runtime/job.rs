@@ -307,6 +307,7 @@ impl Job {
         }
         let handle = self.handle();
         tokio::select! {
+            biased;
             report = run => report,
             error = stop_on_signals(&handle) => Err(error),
         }
@@ -351,6 +352,7 @@ impl Job {
             self.progress.send_modify(|progress| progress.restarts += 1);
             let mut stop = self.stop.subscribe();
             tokio::select! {
+                biased;
                 // Asked to stop while nothing runs: everything decided is in the store, and settled at the next start.
                 _ = stop.wait_for(|stop| *stop != Stop::No) => return Ok(JobEnd::Left),
                 () = tokio::time::sleep(delay) => {}

@@ -43,10 +43,12 @@ pub struct Launch {
     pub(crate) splits: Vec<SplitSnapshot>,
     pub(crate) counters: Counters,
     pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) decisions: watch::Receiver<Option<Decision>>,
     /// What has been built.
     pub(super) tasks: Vec<Task>,
     pub(super) barriers: Vec<mpsc::Sender<Barrier>>,
+    /// One channel a committer: receivers of a shared one would be woken in an order that is left to chance, and no run
+    /// could be repeated step by step.
+    pub(super) decisions: Vec<watch::Sender<Option<Decision>>>,
     pub(super) participants: usize,
     pub(super) committers: BTreeSet<ParticipantId>,
 }
@@ -153,6 +155,8 @@ impl Site<'_> {
         sink: Arc<dyn ErasedSink>,
     ) -> mpsc::Sender<ParticipantEvent<String>> {
         let (sender, prepared) = mpsc::channel(PREPARED);
+        let (decisions_in, decisions) = watch::channel(None);
+        self.launch.decisions.push(decisions_in);
         let participant = self.launch.participant();
         self.launch.committers.insert(participant);
         let committer = Committer {
@@ -160,7 +164,7 @@ impl Site<'_> {
             id: first.clone(),
             sink,
             prepared,
-            decisions: self.launch.decisions.clone(),
+            decisions,
             events: self.launch.events.clone(),
         };
         self.launch.task(committer.run());
