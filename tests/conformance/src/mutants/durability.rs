@@ -195,7 +195,7 @@ bug! {
     /// Opening a sink aborts whatever is prepared.
     AbortOnOpen, "M4",
     seen: "init_transactions of librdkafka: Arroyo and LaminarDB lose decided transactions by it",
-    caught_by: ["REC-2", "DUR-1", "REC-12"]
+    caught_by: ["REC-2", "DUR-1", "DUR-2"]
 }
 
 #[async_trait]

@@ -107,7 +107,7 @@ bug! {
     /// Never aborts what a crashed process has left.
     Leak, "M17",
     seen: "hanging Kafka transactions that pin the last stable offset (KIP-890), prepared ones that stop vacuum",
-    caught_by: ["LIV-1", "CLE-2"]
+    caught_by: ["LIV-1", "CLE-2", "REC-12"]
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use cofferdam::TransactionId;
+use cofferdam::{CheckpointId, TransactionId};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
@@ -34,8 +34,30 @@ pub(crate) enum Step {
     Prepared,
     /// The commit waits for the n-th time.
     Committing(usize),
-    /// The transaction is prepared, as above; but the child goes on, and commits.
-    Committed,
+    /// Not at all: it makes checkpoint after checkpoint of [`SHARE`] records each, tells each handle before it commits,
+    /// and stops when no records are left.
+    Nowhere,
+}
+
+/// Records of one checkpoint of a child that stops nowhere.
+pub(crate) const SHARE: usize = 20;
+
+/// The transactions of such a child, one checkpoint after the other.
+fn shares(
+    first: &TransactionId,
+    records: &[u64],
+) -> impl Iterator<Item = (TransactionId, Vec<u64>)> {
+    records
+        .chunks(SHARE)
+        .zip(first.checkpoint.0..)
+        .map(|(share, checkpoint)| {
+            let checkpoint = CheckpointId(checkpoint);
+            let id = TransactionId {
+                checkpoint,
+                ..first.clone()
+            };
+            (id, share.to_vec())
+        })
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,10 +105,13 @@ impl Child {
         let test = trial
             .child_test
             .ok_or_else(|| unsupported("there is no test to play the child"))?;
-        trial.site.note(Event::Wrote {
-            writer: transaction.clone(),
-            records: records.clone(),
-        });
+        let writes = match stop_at {
+            Step::Nowhere => shares(transaction, &records).collect(),
+            _ => vec![(transaction.clone(), records.clone())],
+        };
+        for (writer, records) in writes {
+            trial.site.note(Event::Wrote { writer, records });
+        }
         let task = Task {
             address,
             transaction: transaction.clone(),
@@ -146,9 +171,23 @@ impl Child {
 
     /// SIGKILL.
     pub(crate) async fn kill(mut self) -> Result<(), Stop> {
-        let killed = self.process.kill().await;
-        killed.map_err(|error| Trouble::failed("kill a child process", error).into())
+        self.process.kill().await.map_err(cannot_kill)
     }
+
+    /// SIGKILL; and all handles that it has told since it was asked last.
+    pub(crate) async fn kill_and_hear(mut self) -> Result<Vec<Handle>, Stop> {
+        self.process.kill().await.map_err(cannot_kill)?;
+        let mut heard = Vec::new();
+        // A line that it could not finish is none: nothing was decided by it.
+        while let Ok(Some(handle)) = self.reached().await {
+            heard.push(handle);
+        }
+        Ok(heard)
+    }
+}
+
+fn cannot_kill(error: std::io::Error) -> Stop {
+    Trouble::failed("kill a child process", error).into()
 }
 
 /// Plays the part of a process that is killed, if the environment has a task for it; else does nothing. To be called by
@@ -201,6 +240,14 @@ async fn play(subject: Arc<dyn Subject>, task: Task) -> Result<Reached, Stop> {
     let sink = subject.open().await?;
     let process = Process::new(Arc::new(Site::new(subject)), sink);
     let there = |handle, finished| Reached::Step { handle, finished };
+    if stop_at == Step::Nowhere {
+        for (id, share) in shares(&transaction, &records) {
+            let handle = process.prepare_records(&id, share).await?;
+            say(&there(Some(handle.clone()), false));
+            process.settle(&handle).await?;
+        }
+        return Ok(there(None, true));
+    }
     let mut open = process.begin(&transaction).await?;
     if stop_at == Step::Begun {
         tell(&there(None, false)).await;
@@ -215,13 +262,8 @@ async fn play(subject: Arc<dyn Subject>, task: Task) -> Result<Reached, Stop> {
         tell(&there(None, false)).await;
     }
     let handle = process.pre_commit(open).await?;
-    let (Step::Committing(_) | Step::Committed, Some(prepared)) = (stop_at, &handle) else {
+    let (Step::Committing(waits), Some(prepared)) = (stop_at, &handle) else {
         return Ok(there(handle, false));
-    };
-    let Step::Committing(waits) = stop_at else {
-        say(&there(handle.clone(), false));
-        process.settle(prepared).await?;
-        return Ok(there(handle, true));
     };
     let committed = cut(process.commit(prepared), Cut::Waiting(waits)).await;
     let finished = committed.transpose()?.is_some();
