@@ -14,7 +14,8 @@ pub enum Resume {
 /// When a reader sees what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Isolation {
-    /// Only after commit, whatever the reader does.
+    /// Only after commit, whatever a reader of the target does. A staging table or folder that is none of the target counts as
+    /// hidden; one within it, which readers have to leave out, does not.
     Hidden,
     /// Only after commit, if the reader uses this setting.
     HiddenIf(&'static str),
@@ -49,9 +50,12 @@ pub enum Evidence {
 pub enum Fencing {
     /// Nothing in the sink: only the checkpoint store does.
     None,
-    /// The outside system refuses older epochs.
+    /// The outside system refuses older epochs: once [`abort_stale`](crate::TwoPhaseCommitSinkFunction::abort_stale) of a
+    /// newer one is done, an older one fails as [`Fenced`](crate::ErrorKind::Fenced), by its pre-commit at the latest, whether
+    /// it began before or begins afterwards.
     Server,
-    /// Names carry the epoch, so that older epochs can't meet newer ones.
+    /// Names carry the epoch, so that older epochs can't meet newer ones. What one of them prepares late stays invisible,
+    /// until the next `abort_stale` removes it.
     Names,
 }
 

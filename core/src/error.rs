@@ -18,7 +18,7 @@ pub enum ErrorKind {
     Fenced,
     /// This record or transaction can never succeed; the same input fails again.
     Rejected,
-    /// A human has to change something outside: a setting, a right, a quota, a path.
+    /// A human has to change something outside: a setting, a right, a quota, a path, a table that is gone, a damaged file.
     Configuration,
 }
 

@@ -38,7 +38,11 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
 /// # Cancellation
 /// A future of any method may be dropped at any await: that is a crash, as far as the sink is concerned. The sink must
 /// stay usable (no half-used connection goes back to a pool); what the call did is unknown, and is resolved by a later
-/// `commit` or `abort_stale`.
+/// `commit` or `abort_stale`. Work that was handed to a thread or a server goes on, and may be done *after* the next call
+/// has begun.
+///
+/// # Panics
+/// A panic in a method ends the run as an error would; the job starts again, with the same instance.
 ///
 /// The page [`docs::writing_a_sink`](crate::docs::writing_a_sink) builds one from scratch.
 #[async_trait]
@@ -71,8 +75,9 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     ) -> Result<(), SinkError>;
 
     /// Makes the transaction durable in the outside system, still invisible, and returns its handle; `None` if there
-    /// is nothing to commit.
+    /// is nothing to commit (a handle for an empty transaction is fine too).
     ///
+    /// *Must* find what the outside system will not take: after the decision it is too late to refuse a record.
     /// *Must* leave it so that any process with the handle can commit it, after any crash of this one.
     /// *After an error* the open transaction is gone: the sink has let go of it or leaves it to `abort_stale`. The
     /// participant votes abort, and the job rolls back.
@@ -105,7 +110,8 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// decided checkpoint names ([`Fence::decided`]). Returns what was undone.
     ///
     /// *Must not* touch anything of the fence's own epoch or a newer one, of another job, or of another sink. Finding
-    /// a newer epoch is [`ErrorKind::Fenced`](crate::ErrorKind::Fenced).
+    /// a newer epoch is [`ErrorKind::Fenced`](crate::ErrorKind::Fenced). Where the outside system can refuse older epochs
+    /// ([`Fencing::Server`](crate::Fencing::Server)), it learns of the new one here.
     async fn abort_stale(
         &self,
         fence: &Fence<Self::Prepared>,
@@ -155,9 +161,10 @@ pub struct Fence<P> {
     /// The new epoch. Only what is older may be undone.
     pub epoch: Epoch,
     /// The newest decided checkpoint; `None` if there is none. What is visible of a newer one was committed by a run
-    /// that the checkpoint store does not know: its records would be written again, so a sink that can see it refuses.
+    /// that the checkpoint store does not know: its records would be written again, so a sink that can see it refuses, with
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration).
     pub newest: Option<CheckpointId>,
-    /// What that checkpoint names. It has been committed before this call.
+    /// What that checkpoint names. To be spared, whether or not it is committed; the runtime commits it before this call.
     pub decided: Vec<(TransactionId, P)>,
 }
 

@@ -233,25 +233,24 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
 
     async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<TransactionId>, SinkError> {
         let (fence, newest) = (fence.clone(), fence.newest.map(|newest| newest.0));
-        let run = "SELECT max(epoch) FROM cofferdam_fences WHERE job = ? AND sink = ?";
         let visible = "SELECT max(checkpoint) FROM cofferdam_transactions
                        WHERE job = ? AND sink = ? AND state = 'committed'";
-        let raise = "INSERT OR REPLACE INTO cofferdam_fences VALUES (?, ?, ?)";
+        let raise = "INSERT INTO cofferdam_fences VALUES (?, ?, ?) ON CONFLICT
+                     DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch >= epoch";
         let sweep = "DELETE FROM cofferdam_transactions WHERE job = ? AND sink = ? AND epoch < ?
                      AND state <> 'committed' AND id NOT IN (SELECT value FROM json_each(?))
                      RETURNING id";
         self.atomically(move |db| {
             let (job, sink, epoch) = (fence.job.as_str(), fence.sink.as_str(), fence.epoch.0);
-            let max = |sql| db.query_row(sql, [job, sink], |row| row.get::<_, Option<u64>>(0));
-            if max(run)? > Some(epoch) {
+            if db.execute(raise, params![job, sink, epoch])? == 0 {
                 return Ok(Err(fenced()));
             }
-            if max(visible)? > newest {
+            let visible: Option<u64> = db.query_row(visible, [job, sink], |row| row.get(0))?;
+            if visible > newest {
                 let text = format!("{} shows a newer checkpoint than {job} knows", R::TABLE);
                 let hint = "give the job its newest checkpoints, or a database without its rows";
                 return Ok(Err(SinkError::configuration(text).hint(hint)));
             }
-            db.execute(raise, params![job, sink, epoch])?;
             let decided: Vec<_> = fence
                 .decided
                 .iter()

@@ -16,7 +16,8 @@ pub struct Row {
     pub lane: Option<String>,
 }
 
-/// What can be wrong with the outside system.
+/// What can be wrong with the outside system. Where it is a library within the sink's process, few of these exist;
+/// [`Silent`](Self::Silent) then is a stranger who holds its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// The sink's right to write is taken away.
@@ -42,12 +43,12 @@ pub trait Observer: Send + Sync + 'static {
     }
 
     /// Names of all that is not visible data: what is staged, prepared or open, temporary tables, lock files.
-    /// A ledger of what is committed does not belong to them.
+    /// A ledger of what is committed, a table of fences or a log of the system's own does not belong to them.
     async fn leftovers(&self) -> Result<Vec<String>, Trouble> {
         Err(Trouble::unsupported("the observer does not list leftovers"))
     }
 
-    /// How many connections the sinks of this place hold open.
+    /// How many connections the sinks of this place hold open; the observer's own don't count.
     async fn connections(&self) -> Result<usize, Trouble> {
         Err(Trouble::unsupported("the observer counts no connections"))
     }

@@ -70,6 +70,7 @@ fn the_page_of_checks_is_up_to_date() {
 /// The reports that stand in the README, in its order.
 const REPORTS: &[&str] = &[
     "connectors/object-store/tests/conformance.json",
+    "examples/reports/sqlite.json",
     "examples/reports/journal.json",
     "tests/conformance/reports/memory.json",
 ];
