@@ -105,8 +105,10 @@ impl<R: TableRow> SqliteSink<R> {
         };
         match spawn_blocking(work).await {
             Ok(answer) => answer.map_err(failed)?,
-            Err(died) if died.is_panic() => Err(SinkError::rejected("a row panicked").into()),
-            Err(_) => Err(SinkError::unknown("the runtime has shut down").into()),
+            // A row panicked, or the runtime is shutting down.
+            Err(died) => Err(SinkError::unknown("the work was cut off")
+                .caused_by(died)
+                .into()),
         }
     }
 }
@@ -126,8 +128,10 @@ fn failed(error: rusqlite::Error) -> SinkError {
     SinkError::new(kind, "SQLite refused").caused_by(error)
 }
 
-fn fenced() -> SinkError {
-    SinkError::fenced("a newer run of the job has taken over")
+/// What is not done is not there any more: a newer run has aborted it, and keeps the old one out.
+fn unless_fenced<A>(done: bool, answer: A) -> Result<A, SinkError> {
+    done.then_some(answer)
+        .ok_or_else(|| SinkError::fenced("a newer run of the job has taken over"))
 }
 
 /// Takes a transaction from one state to another; false if it is not in the first.
@@ -166,8 +170,7 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
         self.atomically(move |db| {
             let (job, sink) = (id.job.as_str(), id.sink.as_str());
             let row = params![id.to_string(), job, sink, id.epoch.0, id.checkpoint.0];
-            let begun = db.execute(sql, row)? == 1;
-            Ok(begun.then_some(id).ok_or_else(fenced))
+            Ok(unless_fenced(db.execute(sql, row)? == 1, id))
         })
         .await
     }
@@ -181,21 +184,17 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
                 row.push(id.to_string().into());
                 let places = vec!["?"; row.len()].join(", ");
                 let sql = format!("INSERT INTO staged_{} VALUES ({places})", R::TABLE);
-                let mut insert = db.prepare_cached(&sql)?;
-                insert.execute(params_from_iter(row))?;
+                db.prepare_cached(&sql)?.execute(params_from_iter(row))?;
             }
-            Ok(open.then_some(()).ok_or_else(fenced))
+            Ok(unless_fenced(open, ()))
         })
         .await
     }
 
     async fn pre_commit(&self, id: TransactionId) -> Result<Option<()>, SinkError> {
         // It is never empty, as `begin` comes with the first record.
-        self.atomically(move |db| {
-            let prepared = step(db, &id, "open", "prepared")?;
-            Ok(prepared.then_some(Some(())).ok_or_else(fenced))
-        })
-        .await
+        self.atomically(move |db| Ok(unless_fenced(step(db, &id, "open", "prepared")?, Some(()))))
+            .await
     }
 
     async fn commit(&self, id: &TransactionId, (): &()) -> Result<Committed, CommitError> {
@@ -224,9 +223,10 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
         let sql = "DELETE FROM cofferdam_transactions WHERE id = ? AND state <> 'committed'";
         self.atomically(move |db| {
             db.execute(sql, [id.to_string()])?;
-            let committed = step(db, &id, "committed", "committed")?;
-            let refused = || SinkError::rejected(format!("{id} is committed"));
-            Ok((!committed).then_some(()).ok_or_else(refused))
+            Ok(match step(db, &id, "committed", "committed")? {
+                true => Err(SinkError::rejected(format!("{id} is committed"))),
+                false => Ok(()),
+            })
         })
         .await
     }
@@ -238,12 +238,13 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
         let raise = "INSERT INTO cofferdam_fences VALUES (?, ?, ?) ON CONFLICT
                      DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch >= epoch";
         let sweep = "DELETE FROM cofferdam_transactions WHERE job = ? AND sink = ? AND epoch < ?
-                     AND state <> 'committed' AND id NOT IN (SELECT value FROM json_each(?))
+                     AND state <> 'committed' AND id NOT IN
+                         (SELECT value ->> 0 FROM json_each(?))
                      RETURNING id";
         self.atomically(move |db| {
             let (job, sink, epoch) = (fence.job.as_str(), fence.sink.as_str(), fence.epoch.0);
             if db.execute(raise, params![job, sink, epoch])? == 0 {
-                return Ok(Err(fenced()));
+                return Ok(unless_fenced(false, Vec::new()));
             }
             let visible: Option<u64> = db.query_row(visible, [job, sink], |row| row.get(0))?;
             if visible > newest {
@@ -251,12 +252,7 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
                 let hint = "give the job its newest checkpoints, or a database without its rows";
                 return Ok(Err(SinkError::configuration(text).hint(hint)));
             }
-            let decided: Vec<_> = fence
-                .decided
-                .iter()
-                .map(|(id, ())| id.to_string())
-                .collect();
-            let decided = Value::from(serde_json::json!(decided).to_string());
+            let decided = serde_json::json!(fence.decided).to_string();
             Ok(Ok(ids(db, sweep, params![job, sink, epoch, decided])?))
         })
         .await
