@@ -85,17 +85,18 @@
 //!
 //! It tells the claim that does not hold, and the shortest history that shows it: who wrote what, what was decided, what a
 //! reader saw. [`Kind`] says what each anomaly means. Numbers of a check that draws lots come from a seed that never
-//! changes, so a failure comes again. `CHECKS.md`, generated from the checks, tells how each of them works.
+//! changes, so a failure comes again. [`docs::checks`] tells how each of them works.
 //!
 //! # How do we know that the suite sees?
 //!
 //! It is run on broken sinks, each with a fault that was found in a real system, and each is failed by the
-//! checks that should fail it, and by no other: `tests/matrix.rs`. [`check()`] has a bad history for each anomaly.
+//! checks that should fail it, and by no other: [`docs::broken_sinks`]. [`check()`] has a bad history for each anomaly.
 //! The [`reference`](mod@reference) sink, which speaks to a small system over TCP, has every optional part and passes all checks.
 
 mod check;
 mod checker;
 mod checks;
+pub mod docs;
 mod factory;
 mod history;
 mod macros;

@@ -20,7 +20,7 @@ pub fn all_checks() -> Vec<Check> {
     checks::all()
 }
 
-/// Runs all checks, two at a time.
+/// Runs all checks, one after the other.
 ///
 /// `child_test` is the name of a test of the running executable that calls [`child_process`](crate::child_process): the checks that kill a
 /// process run it again and again. Without it they are skipped.
