@@ -124,7 +124,7 @@ pub use factory::{Factory, GoldenHandle, Odd, Reality};
 pub use history::{Event, History};
 pub use observer::{Breakage, Observer, Row};
 pub use report::{CheckResult, Report, Verdict};
-pub use suite::{Results, all_checks, keep_up_to_date, run_all, test_in};
+pub use suite::{Results, all_checks, keep_up_to_date, run_all, run_some, test_in};
 pub use token::{CorruptToken, Token};
 pub use trouble::Trouble;
 pub use wrappers::child::child_process;

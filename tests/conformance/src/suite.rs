@@ -25,8 +25,19 @@ pub fn all_checks() -> Vec<Check> {
 /// `child_test` is the name of a test of the running executable that calls [`child_process`](crate::child_process): the checks that kill a
 /// process run it again and again. Without it they are skipped.
 pub async fn run_all<F: Factory>(child_test: Option<&'static str>) -> Report {
+    run_some::<F>(child_test, |_| true).await
+}
+
+/// Runs those checks that are wanted, as [`run_all`] does.
+pub async fn run_some<F: Factory>(
+    child_test: Option<&'static str>,
+    wanted: impl Fn(&About) -> bool,
+) -> Report {
     let mut results = Vec::new();
-    for check in all_checks() {
+    for check in all_checks()
+        .into_iter()
+        .filter(|check| wanted(&check.about))
+    {
         results.push(run(&check, SetUp::of::<F>(), child_test).await);
     }
     report::<F>(results).await

@@ -86,12 +86,19 @@ async fn refused_record(trial: Arc<Trial>) -> Result<(), Stop> {
 }
 
 async fn large_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
+    let records = trial.site.new_records(5_000);
     let process = trial.process().await?;
     let mut open = process.begin(&id(1, 0, 1)).await?;
-    for _ in 0..4 {
-        process.write(&mut open, 1_000).await?;
+    let mut batches = records.chunks(250);
+    for batch in batches.by_ref().take(18) {
+        process.write_records(&mut open, batch.to_vec()).await?;
     }
-    cut(process.write(&mut open, 1_000), Cut::Waiting(1)).await;
+    let last = batches.next().unwrap_or_default();
+    cut(
+        process.write_records(&mut open, last.to_vec()),
+        Cut::Waiting(1),
+    )
+    .await;
     trial.decide_against(&[&open.id]);
     drop(open);
     drop(process);
@@ -99,10 +106,8 @@ async fn large_transaction(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     process.recover(2, 0, &[]).await?;
     let mut open = process.begin(&id(2, 0, 1)).await?;
-    for first in [1, 1_001, 2_001, 3_001, 4_001] {
-        process
-            .write_records(&mut open, (first..first + 1_000).collect())
-            .await?;
+    for batch in records.chunks(250) {
+        process.write_records(&mut open, batch.to_vec()).await?;
     }
     let handle = process.pre_commit(open).await?;
     let handle = handle.ok_or_else(|| Stop::failed("no handle for 5,000 records"))?;

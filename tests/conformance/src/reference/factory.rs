@@ -13,7 +13,7 @@ use crate::factory::{Factory, GoldenHandle, Odd, Reality};
 use crate::trouble::Trouble;
 
 /// How long a call waits for an answer: long for a system in the same process, short for checks that let it pass.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(750);
 
 /// A sink for a place, or for a proxy in front of one.
 pub(crate) fn sink(address: SocketAddr, discipline: Discipline) -> ReferenceSink<ReferenceRecord> {
