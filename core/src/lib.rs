@@ -15,7 +15,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let numbers = MemorySource::new([(0..10_000).collect::<Vec<u64>>()]);
+//! let numbers = MemorySource::new([(0..1_000_000).collect::<Vec<u64>>()]);
 //! let squares = MemorySink::new(); // the outside system: it outlives the crash
 //! let checkpoints = MemoryCheckpointStore::new(); // so do the checkpoints
 //! let job = || {
@@ -40,7 +40,7 @@
 //! assert_eq!(report.end, JobEnd::Completed);
 //! let mut visible = squares.visible();
 //! visible.sort_unstable();
-//! assert_eq!(visible, (0..10_000).map(|number| number * number).collect::<Vec<u64>>());
+//! assert_eq!(visible, (0..1_000_000).map(|number| number * number).collect::<Vec<u64>>());
 //! # Ok(())
 //! # }
 //! ```

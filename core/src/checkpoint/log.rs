@@ -13,14 +13,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::CheckpointError;
 use super::manifest::{Manifest, StatePart};
 use super::store::{CheckpointStore, Create};
+use super::{CheckpointError, state};
 use crate::envelope::{self, Kind};
-use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SubtaskIndex};
+use crate::identity::{CheckpointId, Epoch, JobId};
 
 const LOG: &str = "log/";
-const STATE: &str = "state/";
 
 /// Tells one's own records from those of others, when the answer to a create was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +85,39 @@ impl CheckpointLog {
         job: JobId,
         nonce: Nonce,
     ) -> Result<Self, CheckpointError> {
-        let mut log = Self {
+        let mut log = Self::not_held(store, job, nonce);
+        loop {
+            if let Some((number, record)) = log.newest_record().await? {
+                log.newest = number;
+                log.epoch = record.epoch;
+                log.newest_decision = match record.event {
+                    LogEvent::Decision { .. } => Some(number),
+                    LogEvent::Takeover => record.previous_decision,
+                };
+                if record.nonce == log.nonce {
+                    return Ok(log);
+                }
+            }
+            log.epoch = log.epoch.next();
+            let name = log_name(log.next_number()?);
+            let record = log.record(LogEvent::Takeover)?;
+            // Whatever is answered here, the next round reads what is true.
+            let _created: Create = log.store.create(&name, record).await?;
+        }
+    }
+
+    /// The epoch that holds the job now; `None` if none ever did.
+    pub(crate) async fn holder(
+        store: Arc<dyn CheckpointStore>,
+        job: JobId,
+    ) -> Result<Option<Epoch>, CheckpointError> {
+        let log = Self::not_held(store, job, Nonce::random());
+        let newest = log.newest_record().await?;
+        Ok(newest.map(|(_, record)| record.epoch))
+    }
+
+    fn not_held(store: Arc<dyn CheckpointStore>, job: JobId, nonce: Nonce) -> Self {
+        Self {
             store,
             job,
             epoch: Epoch(0),
@@ -94,28 +125,6 @@ impl CheckpointLog {
             newest: 0,
             newest_decision: None,
             kept: BTreeMap::new(),
-        };
-        loop {
-            let newest = log.numbers().await?.last().copied().unwrap_or(0);
-            if newest > 0 {
-                // Gone since it was listed: the log has moved on.
-                let Some(record) = log.read(newest).await? else {
-                    continue;
-                };
-                log.epoch = record.epoch;
-                log.newest_decision = match record.event {
-                    LogEvent::Decision { .. } => Some(newest),
-                    LogEvent::Takeover => record.previous_decision,
-                };
-                if record.nonce == log.nonce {
-                    log.newest = newest;
-                    return Ok(log);
-                }
-            }
-            log.epoch = log.epoch.next();
-            let record = log.record(LogEvent::Takeover)?;
-            // Whatever is answered here, the next round reads what is true.
-            let _created: Create = log.store.create(&log_name(newest + 1), record).await?;
         }
     }
 
@@ -151,8 +160,7 @@ impl CheckpointLog {
                 }) if newest.is_some() => None,
                 _ => {
                     let object = object(&*self.store, &log_name(number));
-                    let cause = "the log names a decision here, and there is none".to_owned();
-                    return Err(CheckpointError::Malformed { object, cause });
+                    return Err(CheckpointError::MissingDecision { object });
                 }
             };
         }
@@ -171,8 +179,8 @@ impl CheckpointLog {
         let named: Vec<&str> = (self.kept.values())
             .flat_map(|(_, parts)| parts.iter().map(|part| part.object.as_str()))
             .collect();
-        for object in self.store.list(STATE).await? {
-            let stale = state_epoch(&object).is_some_and(|epoch| epoch < self.epoch);
+        for object in self.store.list(state::FOLDER).await? {
+            let stale = state::epoch_of(&object).is_some_and(|epoch| epoch < self.epoch);
             if stale && !named.contains(&object.as_str()) {
                 self.store.delete(&object).await?;
             }
@@ -183,7 +191,7 @@ impl CheckpointLog {
     /// Writes the decision for a checkpoint. After an error nothing is known: call again with the same manifest, until
     /// it answers.
     pub(crate) async fn decide(&mut self, manifest: &Manifest) -> Result<Decide, CheckpointError> {
-        let number = self.newest + 1;
+        let number = self.next_number()?;
         let record = self.record(LogEvent::Decision {
             manifest: manifest.clone(),
         })?;
@@ -206,11 +214,8 @@ impl CheckpointLog {
     }
 
     async fn fenced(&self) -> Result<Decide, CheckpointError> {
-        let newest = self.numbers().await?.last().copied().unwrap_or(0);
-        let by = self
-            .read(newest)
-            .await?
-            .map_or(self.epoch.next(), |record| record.epoch);
+        let newest = self.newest_record().await?;
+        let by = newest.map_or(self.epoch.next(), |(_, record)| record.epoch);
         Ok(Decide::Fenced { by })
     }
 
@@ -224,6 +229,25 @@ impl CheckpointLog {
             self.kept.remove(&checkpoint);
         }
         Ok(())
+    }
+
+    async fn newest_record(&self) -> Result<Option<(u64, LogRecord)>, CheckpointError> {
+        while let Some(number) = self.numbers().await?.last().copied() {
+            // Else it is gone since it was listed: the log has moved on.
+            if let Some(record) = self.read(number).await? {
+                return Ok(Some((number, record)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_number(&self) -> Result<u64, CheckpointError> {
+        self.newest
+            .checked_add(1)
+            .ok_or_else(|| CheckpointError::Malformed {
+                object: object(&*self.store, &log_name(self.newest)),
+                cause: "no log gets so long".to_owned(),
+            })
     }
 
     async fn numbers(&self) -> Result<Vec<u64>, CheckpointError> {
@@ -285,52 +309,10 @@ impl CheckpointLog {
     }
 }
 
-/// Writes a state part, before the decision that names it. Its name is unique to epoch, checkpoint and subtask.
-pub(crate) async fn write_state(
-    store: &dyn CheckpointStore,
-    epoch: Epoch,
-    checkpoint: CheckpointId,
-    operator: &OperatorId,
-    subtask: SubtaskIndex,
-    content: &[u8],
-) -> Result<StatePart, CheckpointError> {
-    let object = format!("{STATE}{:020}.{epoch}.{operator}.{subtask}", checkpoint.0);
-    // "Exists" is this very part, from a try whose answer was lost: no one else has this epoch.
-    let _created: Create = store
-        .create(&object, envelope::seal(Kind::State, content))
-        .await?;
-    Ok(StatePart {
-        operator: operator.clone(),
-        subtask,
-        object,
-    })
-}
-
-/// Reads a state part that a decided checkpoint names.
-pub(crate) async fn read_state(
-    store: &dyn CheckpointStore,
-    part: &StatePart,
-) -> Result<Vec<u8>, CheckpointError> {
-    let object = || object(store, &part.object);
-    let bytes = store.read(&part.object).await?;
-    let bytes = bytes.ok_or_else(|| CheckpointError::MissingPart { object: object() })?;
-    let content =
-        envelope::open(Kind::State, &bytes).map_err(|cause| CheckpointError::Envelope {
-            object: object(),
-            cause,
-        })?;
-    Ok(content.to_vec())
-}
-
 fn log_name(number: u64) -> String {
     format!("{LOG}{number:020}.json")
 }
 
-fn state_epoch(object: &str) -> Option<Epoch> {
-    let mut fields = object.strip_prefix(STATE)?.split('.').skip(1);
-    fields.next()?.parse().ok().map(Epoch)
-}
-
-fn object(store: &dyn CheckpointStore, name: &str) -> String {
+pub(super) fn object(store: &dyn CheckpointStore, name: &str) -> String {
     format!("{}/{name}", store.location())
 }

@@ -4,6 +4,7 @@ mod directory;
 mod log;
 mod manifest;
 mod memory;
+mod state;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,9 @@ pub use directory::DirectoryCheckpointStore;
 pub use memory::MemoryCheckpointStore;
 pub use store::{CheckpointStore, Create, StoreError};
 
-pub(crate) use log::{CheckpointLog, Decide, Nonce, read_state, write_state};
+pub(crate) use log::{CheckpointLog, Decide, Nonce};
 pub(crate) use manifest::{Manifest, PreparedTransaction, SplitSnapshot, StatePart};
+pub(crate) use state::{read_state, write_state};
 
 /// Why a checkpoint can't be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +55,12 @@ pub enum CheckpointError {
         /// The job that was started.
         expected: JobId,
     },
+    /// The log names a decision that is not there.
+    #[error("can't use {object}: the log names a decision here, and there is none")]
+    MissingDecision {
+        /// The object, with the store's location.
+        object: String,
+    },
     /// A decided checkpoint names a state part that is not there.
     #[error(
         "{object} is missing, but a decided checkpoint names it: restore it from a copy of the checkpoint store"
@@ -67,5 +75,13 @@ impl CheckpointError {
     /// Whether trying again may help.
     pub(crate) fn is_retriable(&self) -> bool {
         matches!(self, Self::Store(error) if error.retriable)
+    }
+
+    /// Whether something named is gone: by damage, or retired by a newer epoch.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::MissingDecision { .. } | Self::MissingPart { .. }
+        )
     }
 }

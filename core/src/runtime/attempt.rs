@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::counts::Counters;
 use super::failure::{Failure, JobError};
 use super::job::{JobEnd, Progress, Settings, Stop};
 use super::log_keeper::{LogRequest, keep_log};
+use super::overtaken::or_fenced;
 use super::plan::Plan;
 use super::recovery::{Recovered, Recovery, restore};
 use super::site::Launch;
@@ -88,15 +89,30 @@ enum End {
 impl Attempt<'_> {
     /// Runs the job once: recovers, works, and ends with everything committed, or with the reason why not.
     pub(super) async fn run(&self) -> Result<JobEnd, JobError> {
-        caught(self.recover_and_drive()).await
+        let epoch = OnceLock::new();
+        let attempt = async {
+            match (self.recover_and_drive(&epoch).await, epoch.get()) {
+                (Err(error), Some(epoch)) if error.may_be_of_a_takeover() => {
+                    let mut stop = self.stop.clone();
+                    tokio::select! {
+                        biased;
+                        () = left(&mut stop) => Ok(JobEnd::Left),
+                        error = or_fenced(error, self.store, &self.plan.job, *epoch) => Err(error),
+                    }
+                }
+                (ended, _) => ended,
+            }
+        };
+        caught(attempt).await
     }
 
-    async fn recover_and_drive(&self) -> Result<JobEnd, JobError> {
+    async fn recover_and_drive(&self, epoch: &OnceLock<Epoch>) -> Result<JobEnd, JobError> {
         let recovery = Recovery {
             job: &self.plan.job,
             store: self.store,
             sinks: &self.plan.sinks,
             accepted: &self.settings.accepted_losses,
+            epoch,
         };
         let mut stop = self.stop.clone();
         let recovered = tokio::select! {

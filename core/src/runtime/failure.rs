@@ -173,6 +173,20 @@ impl JobError {
             _ => false,
         }
     }
+
+    /// Whether it blames what a newer epoch may have changed: that retires checkpoints, and goes on in the outside
+    /// systems.
+    pub(super) fn may_be_of_a_takeover(&self) -> bool {
+        let blames = match self {
+            Self::Checkpoint(error) => error.is_missing(),
+            Self::Sink { .. }
+            | Self::CommitRefused { .. }
+            | Self::Lost { .. }
+            | Self::AbortStale { .. } => true,
+            _ => false,
+        };
+        blames && !self.is_restartable() && !self.is_fenced()
+    }
 }
 
 /// Why a subtask ends early.

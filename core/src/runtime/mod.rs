@@ -9,6 +9,7 @@ mod failure;
 mod inputs;
 mod job;
 mod log_keeper;
+mod overtaken;
 mod patience;
 mod plan;
 mod recovery;

@@ -1,7 +1,7 @@
 //! Recovery: drives the [`Settlement`] of a run, before anything begins.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tracing::{Instrument, info, info_span};
 
@@ -33,6 +33,8 @@ pub(super) struct Recovery<'a> {
     pub(super) store: &'a Arc<dyn CheckpointStore>,
     pub(super) sinks: &'a BTreeMap<SinkId, Arc<dyn ErasedSink>>,
     pub(super) accepted: &'a [TransactionId],
+    /// Set as soon as an epoch is taken.
+    pub(super) epoch: &'a OnceLock<Epoch>,
 }
 
 impl Recovery<'_> {
@@ -50,7 +52,8 @@ impl Recovery<'_> {
         while let Some(action) = next {
             let event = match action {
                 SettlementAction::TakeEpoch => {
-                    SettlementEvent::EpochTaken(log.insert(self.take_epoch().await?).epoch())
+                    let taken = log.insert(self.take_epoch().await?).epoch();
+                    SettlementEvent::EpochTaken(*self.epoch.get_or_init(|| taken))
                 }
                 SettlementAction::ReadNewest => {
                     (newest, kept) = self.read_newest(log.as_mut()).await?;

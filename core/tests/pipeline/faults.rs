@@ -96,7 +96,7 @@ async fn fresh() -> World<MemorySource<Event>> {
 }
 
 /// A job that has died between a decision and its commit, while the next transaction was prepared.
-async fn after_a_crash(parallelism: u32) -> World<MemorySource<Event>> {
+pub async fn after_a_crash(parallelism: u32) -> World<MemorySource<Event>> {
     let world = World::new();
     let held = Plan::during(Op::Commit, 3, MANY, Mode::Hold(When::Before));
     let held = held.and(Op::CreateDecision, 4, Mode::Crash(When::Before));

@@ -16,6 +16,8 @@ mod lifecycle;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod overtaken;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 mod refusals;

@@ -281,7 +281,7 @@ impl Supervisor {
                 }
             }
             End::Ended(Err(error)) => {
-                let possible = is_possible(error, self.world.schedule.is_alone());
+                let possible = is_possible(error);
                 observed.demand(possible, || format!("process {number} ends: {error}"));
             }
         }
@@ -300,17 +300,16 @@ async fn live(world: &World, process: &Process) -> End {
     }
 }
 
-/// Whether a job may end so, with these faults and a sound store and sink. What one process finds may be deleted by
-/// another that has taken over.
-fn is_possible(error: &JobError, alone: bool) -> bool {
+/// Whether a job may end so, with these faults and a sound store and sink. A process that finds something deleted by
+/// another that has taken over says that it was taken over, and speaks of no damage.
+fn is_possible(error: &JobError) -> bool {
     match error {
         JobError::Plan(_)
         | JobError::OtherPipeline { .. }
         | JobError::State { .. }
         | JobError::Lost { .. } => false,
-        JobError::Checkpoint(CheckpointError::Store(_)) => true,
-        JobError::Checkpoint(_) => !alone,
-        JobError::GaveUp { cause, .. } => is_possible(cause, alone),
+        JobError::Checkpoint(error) => matches!(error, CheckpointError::Store(_)),
+        JobError::GaveUp { cause, .. } => is_possible(cause),
         _ => true,
     }
 }

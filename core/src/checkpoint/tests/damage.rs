@@ -162,3 +162,31 @@ async fn missing_and_damaged_state_is_named() {
     );
     assert!(error.contains("restore it from a copy"), "{error}");
 }
+
+/// A number that nothing can follow is the same to whoever takes over and to whoever holds the log.
+#[tokio::test]
+async fn a_record_that_none_can_follow_is_named() {
+    let (store, _) = decided().await;
+    let bytes = store.read(&record(2)).await.unwrap().unwrap();
+    let last = record(u64::MAX);
+    assert_eq!(
+        store.create(&last, bytes).await.unwrap(),
+        crate::Create::Created
+    );
+    says(&store, &[&last, "no log gets so long"]).await;
+
+    let store = memory();
+    let before_last = record(u64::MAX - 1);
+    let (first, _) = decided().await;
+    let bytes = first.read(&record(1)).await.unwrap().unwrap();
+    assert_eq!(
+        store.create(&before_last, bytes).await.unwrap(),
+        crate::Create::Created
+    );
+    let mut holder = take_over(&store).await;
+    let error = holder.decide(&manifest(1)).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&last) && error.contains("no log gets so long"),
+        "{error}"
+    );
+}
