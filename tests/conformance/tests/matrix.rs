@@ -30,6 +30,12 @@ mod children {
 /// The checks that kill child processes.
 const BY_KILLING: &[&str] = &["DUR-2", "REC-12", "REC-13"];
 
+/// The checks in which threads race, in a pipeline or with a reader or a kill: whether they notice a fault that others are
+/// there for depends on the machine's mood, so it is no surprise either way.
+const RACING: &[&str] = &[
+    "ATO-1", "IDE-3", "FEN-4", "FEN-5", "FEN-6", "FEN-8", "REC-13", "LIV-6", "CON-2", "CON-5",
+];
+
 /// How many suites run at once: much of their time is spent waiting.
 const AT_ONCE: usize = 4;
 
@@ -153,7 +159,12 @@ async fn each_broken_sink_is_failed_by_the_checks_that_should_and_by_no_surprise
             .find(|(known, _)| known.id == about.id)
             .expect("it ran before");
         let listed = listed.entry(about.id.to_owned()).or_default();
-        failed.retain(|check| listed.contains(check) || failed_again.contains(check));
+        let stands = |check: &String| {
+            listed.contains(check)
+                || failed_again.contains(check)
+                || RACING.contains(&check.as_str())
+        };
+        failed.retain(stands);
         failed.extend(
             failed_again
                 .into_iter()
@@ -196,7 +207,7 @@ fn text(
     let mut text = format!(
         "# {} broken sinks, and the checks that fail them\n\n\
          Written by `tests/matrix.rs`. In bold the checks that are there to catch the fault: each of them must. The others may\n\
-         notice it too, which for some depends on timing; a check that is not listed must not.\n\n\
+         notice it too, which for some depends on timing; a check that is not listed must not, unless threads race in it.\n\n\
          | | fault | seen in | failed by |\n| --- | --- | --- | --- |\n",
         found.len()
     );
