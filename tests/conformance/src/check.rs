@@ -179,7 +179,7 @@ pub struct About {
 
 /// A function with the checks of one group, from a list of `id name [needs] how, |trial| body`.
 macro_rules! checks {
-    ($($id:literal $name:ident [$($need:expr),*] $how:literal $run:path;)+) => {
+    ($($id:literal $name:ident [$($need:ident $(($room:literal))?),*] $how:literal $run:path;)+) => {
         /// The checks of this group.
         pub(crate) fn checks() -> Vec<crate::check::Check> {
             vec![$(crate::check::Check {
@@ -187,7 +187,7 @@ macro_rules! checks {
                     id: $id,
                     name: stringify!($name),
                     how: $how,
-                    needs: const { &[$({ #[allow(unused_imports, reason = "a check without needs uses none")] use crate::check::Need::*; $need }),*] },
+                    needs: &[$(crate::check::Need::$need $(($room))?),*],
                 },
                 run: |trial| Box::pin($run(trial)),
             }),+]

@@ -41,6 +41,8 @@ pub struct GoldenHandle {
 }
 
 /// Makes places in the outside system, and opens sinks on them.
+///
+/// Each check makes a factory of its own: what is costly, such as a server, is started once and shared by places.
 #[async_trait]
 pub trait Factory: Default + Send + Sync + 'static {
     /// The sink under test.

@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug};
-use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -62,7 +61,7 @@ impl SetUp {
     pub(crate) fn of<F: Factory>() -> Self {
         Self(|| {
             Box::pin(async {
-                let factory = F::default();
+                let factory = Arc::new(F::default());
                 let place = factory.place().await?;
                 Ok(Arc::new(FactoryAndPlace { factory, place }) as Arc<dyn Subject>)
             })
@@ -72,13 +71,13 @@ impl SetUp {
 
 /// The place at an address, for a child process.
 pub(crate) async fn attach<F: Factory>(address: &str) -> Result<Arc<dyn Subject>, Trouble> {
-    let factory = F::default();
+    let factory = Arc::new(F::default());
     let place = factory.attach(address).await?;
     Ok(Arc::new(FactoryAndPlace { factory, place }))
 }
 
 struct FactoryAndPlace<F: Factory> {
-    factory: F,
+    factory: Arc<F>,
     place: F::Place,
 }
 
@@ -102,21 +101,26 @@ impl<F: Factory> Subject for FactoryAndPlace<F> {
 
     async fn open(&self) -> Result<Box<dyn Instance>, Trouble> {
         let sink = self.factory.open(&self.place).await?;
-        Ok(Box::new(Typed::<F>(sink, PhantomData)))
+        let factory = Arc::clone(&self.factory);
+        Ok(Box::new(Typed { factory, sink }))
     }
 
     async fn open_through(&self, proxy: SocketAddr) -> Result<Box<dyn Instance>, Trouble> {
         let sink = self.factory.open_through(&self.place, proxy).await?;
-        Ok(Box::new(Typed::<F>(sink, PhantomData)))
+        let factory = Arc::clone(&self.factory);
+        Ok(Box::new(Typed { factory, sink }))
     }
 }
 
 /// A sink of a known type.
-struct Typed<F: Factory>(F::Sink, PhantomData<fn() -> F>);
+struct Typed<F: Factory> {
+    factory: Arc<F>,
+    sink: F::Sink,
+}
 
 impl<F: Factory> Debug for Typed<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.sink.fmt(f)
     }
 }
 
@@ -140,31 +144,30 @@ impl<F: Factory> Typed<F> {
 #[async_trait]
 impl<F: Factory> Instance for Typed<F> {
     fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+        self.sink.capabilities()
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<AnyTransaction, SinkError> {
-        Ok(Box::new(self.0.begin(id).await?))
+        Ok(Box::new(self.sink.begin(id).await?))
     }
 
     async fn write(&self, to: &mut AnyTransaction, texts: Vec<String>) -> Result<(), SinkError> {
-        let factory = F::default();
-        let records = texts.iter().map(|text| factory.record(text)).collect();
+        let records = texts.iter().map(|text| self.factory.record(text)).collect();
         let transaction = to.downcast_mut::<TransactionOf<F>>().expect(OWN);
-        self.0.write(transaction, records).await
+        self.sink.write(transaction, records).await
     }
 
     async fn write_odd(&self, to: &mut AnyTransaction, odd: Odd) -> Result<(), SinkError> {
-        let record = F::default().odd_record(odd);
+        let record = self.factory.odd_record(odd);
         let record =
             record.map_err(|trouble| SinkError::rejected("no record").caused_by(trouble))?;
         let transaction = to.downcast_mut::<TransactionOf<F>>().expect(OWN);
-        self.0.write(transaction, vec![record]).await
+        self.sink.write(transaction, vec![record]).await
     }
 
     async fn pre_commit(&self, transaction: AnyTransaction) -> Result<Option<String>, SinkError> {
         let transaction = transaction.downcast::<TransactionOf<F>>().expect(OWN);
-        let prepared = self.0.pre_commit(*transaction).await?;
+        let prepared = self.sink.pre_commit(*transaction).await?;
         prepared.as_ref().map(Self::encode).transpose()
     }
 
@@ -173,7 +176,7 @@ impl<F: Factory> Instance for Typed<F> {
     }
 
     async fn commit(&self, id: &TransactionId, handle: &str) -> Result<Committed, CommitError> {
-        self.0.commit(id, &Self::decode(handle)?).await
+        self.sink.commit(id, &Self::decode(handle)?).await
     }
 
     async fn abort(&self, unfinished: Unfinished<AnyTransaction, String>) -> Result<(), SinkError> {
@@ -184,7 +187,7 @@ impl<F: Factory> Instance for Typed<F> {
             }
             Unfinished::Prepared(id, handle) => Unfinished::Prepared(id, Self::decode(&handle)?),
         };
-        self.0.abort(unfinished).await
+        self.sink.abort(unfinished).await
     }
 
     async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<TransactionId>, SinkError> {
@@ -200,10 +203,10 @@ impl<F: Factory> Instance for Typed<F> {
             epoch: fence.epoch,
             newest: fence.newest,
         };
-        self.0.abort_stale(&fence).await
+        self.sink.abort_stale(&fence).await
     }
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
-        self.0.in_doubt(job).await
+        self.sink.in_doubt(job).await
     }
 }

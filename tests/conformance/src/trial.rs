@@ -123,6 +123,7 @@ impl Trial {
     /// What the history and the calls showed, once the steps of the check are done.
     pub(crate) async fn verdict(&self) -> Result<(), Stop> {
         self.read().await?;
+        // Once more: what was visible must stay so.
         self.read().await?;
         self.site.note(Event::Quiet);
         let mut wrong = self.site.violations();

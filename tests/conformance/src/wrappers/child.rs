@@ -139,29 +139,33 @@ impl Child {
 
     /// Waits until the child is there; its handle, if it has prepared.
     pub(crate) async fn reached(&mut self) -> Result<Option<Handle>, Stop> {
-        while let Some(line) = self
-            .lines
-            .next_line()
-            .await
-            .map_err(|error| Trouble::failed("listen to a child process", error))?
-        {
+        self.hear()
+            .await?
+            .ok_or_else(|| Stop::failed("the child process ended before it had reached its step"))
+    }
+
+    /// The next that the child tells; `None` when it has ended.
+    async fn hear(&mut self) -> Result<Option<Option<Handle>>, Stop> {
+        let failed = |error| Trouble::failed("listen to a child process", error);
+        while let Some(line) = self.lines.next_line().await.map_err(failed)? {
             // The harness may have written something before it on the same line.
             let Some((_, reached)) = line.split_once(REACHED) else {
                 continue;
             };
-            let reached = serde_json::from_str(reached)
-                .map_err(|error| Trouble::failed("understand a child process", error))?;
-            return match reached {
-                Reached::Step { handle, finished } => {
+            return match serde_json::from_str(reached) {
+                Ok(Reached::Step { handle, finished }) => {
                     self.finished = finished;
-                    Ok(handle)
+                    Ok(Some(handle))
                 }
-                Reached::Failed(what) => Err(Stop::failed(format!("in the child process: {what}"))),
+                Ok(Reached::Failed(what)) => {
+                    Err(Stop::failed(format!("in the child process: {what}")))
+                }
+                // It died within the line: so it went no further, and nothing was told.
+                Err(error) if error.is_eof() => Ok(None),
+                Err(error) => Err(Trouble::failed("understand a child process", error).into()),
             };
         }
-        Err(Stop::failed(
-            "the child process ended before it had reached its step",
-        ))
+        Ok(None)
     }
 
     /// Whether the child was done before it came to the step.
@@ -178,8 +182,8 @@ impl Child {
     pub(crate) async fn kill_and_hear(mut self) -> Result<Vec<Handle>, Stop> {
         self.process.kill().await.map_err(cannot_kill)?;
         let mut heard = Vec::new();
-        // A line that it could not finish is none: nothing was decided by it.
-        while let Ok(Some(handle)) = self.reached().await {
+        // The last that a child tells, when it is done, has no handle.
+        while let Some(Some(handle)) = self.hear().await? {
             heard.push(handle);
         }
         Ok(heard)
