@@ -1,41 +1,29 @@
-//! The contract, implemented from scratch for a system that Cofferdam has never heard of: a journal.
-//!
-//! A journal is one text file to which blocks of lines are appended. A block ends with a line that names the transaction
-//! which wrote it; what stands below the last end line is unfinished, and readers leave it out. That end line is all
-//! it takes: it makes a block visible at one instant, and it is the *evidence* by which a second commit sees that the
-//! first one worked.
-//!
-//! The program writes the cancelled flights of three months into such a journal, crashes twice on the way, goes on, and
-//! then reads the journal: each cancelled flight stands in it once.
+//! A sink that appends to a journal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::Parser;
 use cofferdam::{
-    Capabilities, CommitError, Committed, DirectoryCheckpointStore, Evidence, Fence, InDoubt,
-    Isolation, JobEnd, JobId, NoEventTime, Pipeline, SinkError, TransactionId,
-    TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    Capabilities, CommitError, Committed, Evidence, Fence, InDoubt, Isolation, JobId, SinkError,
+    TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
-use cofferdam_object_store::FileSource;
 use serde::{Deserialize, Serialize};
 
 /// A sink that appends lines to a journal.
 #[derive(Debug, Clone)]
-struct JournalSink {
-    folder: PathBuf,
+pub(crate) struct JournalSink {
+    pub(crate) folder: PathBuf,
 }
 
 /// A handle needs no more than the transaction's id, which the contract gives anyway; the count is for the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct PreparedBlock {
+pub(crate) struct PreparedBlock {
     lines: usize,
 }
 
 /// What marks the end of a block.
-const END: &str = "=== ";
+pub(crate) const END: &str = "=== ";
 
 impl JournalSink {
     fn journal(&self) -> PathBuf {
@@ -43,14 +31,14 @@ impl JournalSink {
     }
 
     /// Where a block waits for its decision. The name is a pure function of the id, so any process finds it.
-    fn prepared(&self, id: &TransactionId) -> PathBuf {
+    pub(crate) fn prepared(&self, id: &TransactionId) -> PathBuf {
         self.folder
             .join("prepared")
             .join(id.to_string().replace('/', "."))
     }
 
     /// Every block that is prepared, by the names of its files.
-    fn list_prepared(&self) -> io::Result<Vec<TransactionId>> {
+    pub(crate) fn list_prepared(&self) -> io::Result<Vec<TransactionId>> {
         let entries = match fs::read_dir(self.folder.join("prepared")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -148,7 +136,7 @@ impl JournalSink {
 }
 
 /// The part of a journal that readers count: all up to the last end line.
-fn finished(journal: &str) -> &str {
+pub(crate) fn finished(journal: &str) -> &str {
     let mut end = 0;
     let mut at = 0;
     for line in journal.split_inclusive('\n') {
@@ -160,7 +148,7 @@ fn finished(journal: &str) -> &str {
     journal.get(..end).unwrap_or_default()
 }
 
-fn remove(path: &std::path::Path) -> io::Result<()> {
+pub(crate) fn remove(path: &std::path::Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -295,216 +283,4 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
         };
         Ok(ours.map(in_doubt).collect())
     }
-}
-
-/// Writes cancelled flights into a journal through a sink made from scratch, crashing twice on the way.
-#[derive(Debug, Parser)]
-struct Options {
-    /// CSV file with departures.
-    #[arg(long, default_value = "examples/data/departures-2013-q1.csv.gz")]
-    input: PathBuf,
-    /// Folder for the journal and its checkpoints; begun anew.
-    #[arg(long, default_value = "output/custom_sink")]
-    output: PathBuf,
-}
-
-/// What the example needs of a row.
-#[derive(Debug, Deserialize)]
-struct Flight {
-    scheduled: String,
-    departed: Option<String>,
-    carrier: String,
-    flight: u32,
-    origin: String,
-}
-
-fn pipeline(options: &Options) -> Pipeline {
-    Pipeline::new("cancelled-flights")
-        .source(
-            "flights",
-            FileSource::<Flight>::csv(options.input.as_path()),
-            NoEventTime,
-        )
-        .filter(|flight| flight.departed.is_none())
-        .map(|flight| {
-            format!(
-                "{} {}{} from {}",
-                flight.scheduled, flight.carrier, flight.flight, flight.origin
-            )
-        })
-        .sink(
-            "journal",
-            JournalSink {
-                folder: options.output.clone(),
-            },
-        )
-}
-
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let options = Options::parse();
-    if options.output.exists() {
-        fs::remove_dir_all(&options.output)?;
-    }
-    let checkpoints = options.output.join("checkpoints");
-    for run in 1.. {
-        let job = pipeline(&options)
-            .job(DirectoryCheckpointStore::open(&checkpoints)?)
-            .checkpoint_interval(Duration::from_millis(3));
-        let mut handle = job.handle();
-        // The first two runs are cut off once they have decided a checkpoint: nobody cleans up after them.
-        let two_more_checkpoints = async {
-            for _ in 0..3 {
-                handle.changed().await;
-            }
-        };
-        let report = tokio::select! {
-            report = job.run() => report?,
-            () = two_more_checkpoints, if run <= 2 => {
-                println!("run {run}: crashed after checkpoint {:?}", handle.progress().checkpoint);
-                continue;
-            }
-        };
-        println!(
-            "run {run}: {:?}, {} lines",
-            report.end,
-            report.progress.count("journal", "records")
-        );
-        if report.end == JobEnd::Completed {
-            break;
-        }
-    }
-
-    let journal = fs::read_to_string(options.output.join("journal.txt"))?;
-    let mut lines: Vec<&str> = finished(&journal)
-        .lines()
-        .filter(|line| !line.starts_with(END))
-        .collect();
-    let total = lines.len();
-    lines.sort_unstable();
-    lines.dedup();
-    println!(
-        "{total} cancelled flights in {}, {} of them different",
-        options.output.display(),
-        lines.len()
-    );
-    Ok(())
-}
-
-/// The conformance suite, on the journal: `cargo test -p cofferdam-examples --bin custom_sink`.
-#[cfg(test)]
-mod conformance {
-    use cofferdam_conformance::{
-        Factory, GoldenHandle, Observer, Odd, Reality, Row, Trouble, conformance_tests,
-    };
-
-    use super::*;
-
-    #[derive(Debug, Default)]
-    struct Journal;
-
-    /// A folder with a journal, which is removed in the end; not by a process that was led here by its address.
-    struct Place(
-        PathBuf,
-        #[expect(dead_code, reason = "kept to be dropped")] Option<tempfile::TempDir>,
-    );
-
-    #[async_trait]
-    impl Factory for Journal {
-        type Sink = JournalSink;
-        type Place = Place;
-
-        fn name(&self) -> String {
-            "journal (example)".to_owned()
-        }
-
-        fn reality(&self) -> Reality {
-            Reality::Real
-        }
-
-        async fn place(&self) -> Result<Place, Trouble> {
-            let folder = tempfile::tempdir().map_err(failed)?;
-            Ok(Place(folder.path().to_owned(), Some(folder)))
-        }
-
-        async fn attach(&self, address: &str) -> Result<Place, Trouble> {
-            Ok(Place(address.into(), None))
-        }
-
-        async fn open(&self, place: &Place) -> Result<JournalSink, Trouble> {
-            Ok(JournalSink {
-                folder: place.0.clone(),
-            })
-        }
-
-        fn record(&self, text: &str) -> String {
-            text.to_owned()
-        }
-
-        fn odd_record(&self, odd: Odd) -> Result<String, Trouble> {
-            match odd {
-                Odd::Refused => Ok(format!("{END}x")),
-                _ => Err(Trouble::unsupported("any line can be written")),
-            }
-        }
-
-        fn golden_handles(&self) -> Vec<GoldenHandle> {
-            vec![GoldenHandle {
-                version: "0.1.0".to_owned(),
-                json: r#"{"lines":42}"#.to_owned(),
-            }]
-        }
-    }
-
-    fn failed(error: io::Error) -> Trouble {
-        Trouble::failed("look at the journal", error)
-    }
-
-    #[async_trait]
-    impl Observer for Place {
-        async fn visible(&self) -> Result<Vec<Row>, Trouble> {
-            Ok(rows(finished(&self.text()?)))
-        }
-
-        async fn visible_without_isolation(&self) -> Result<Vec<Row>, Trouble> {
-            Err(Trouble::unsupported(
-                "only a process that dies within an append leaves more to see",
-            ))
-        }
-
-        async fn leftovers(&self) -> Result<Vec<String>, Trouble> {
-            let folder = self.0.clone();
-            let prepared = JournalSink { folder }.list_prepared().map_err(failed)?;
-            Ok(prepared.iter().map(ToString::to_string).collect())
-        }
-
-        async fn lose(&self, transaction: &TransactionId) -> Result<(), Trouble> {
-            let folder = self.0.clone();
-            remove(&JournalSink { folder }.prepared(transaction)).map_err(failed)
-        }
-
-        fn address(&self) -> Option<String> {
-            Some(self.0.display().to_string())
-        }
-    }
-
-    impl Place {
-        fn text(&self) -> Result<String, Trouble> {
-            match fs::read_to_string(self.0.join("journal.txt")) {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-                text => text.map_err(failed),
-            }
-        }
-    }
-
-    fn rows(journal: &str) -> Vec<Row> {
-        let lines = journal.lines().filter(|line| !line.starts_with(END));
-        let row = |line: &str| Row {
-            text: line.to_owned(),
-            lane: Some("journal".to_owned()),
-        };
-        lines.map(row).collect()
-    }
-
-    conformance_tests!(Journal, report = "reports/journal.json");
 }
