@@ -30,11 +30,11 @@ mod children {
 /// The checks that kill child processes.
 const BY_KILLING: &[&str] = &["DUR-2", "REC-12", "REC-13"];
 
-/// The checks in which threads race, in a pipeline or with a reader or a kill: whether they notice a fault that others are
-/// there for depends on the machine's mood, so it is no surprise either way.
+/// The checks whose steps the machine times: threads race, processes are killed, or calls are cut at awaits, of which a
+/// socket makes more or fewer. Whether they notice a fault that others are there for is no surprise either way.
 const RACING: &[&str] = &[
-    "ATO-1", "IDE-3", "FEN-4", "FEN-5", "FEN-6", "FEN-8", "REC-13", "LIV-6", "CON-2", "CON-5",
-    "CON-6",
+    "ATO-1", "ATO-3", "IDE-3", "FEN-4", "FEN-5", "FEN-6", "FEN-8", "REC-3", "REC-4", "REC-5",
+    "REC-12", "REC-13", "LIV-6", "CLE-2", "CLE-4", "CON-1", "CON-2", "CON-5", "CON-6",
 ];
 
 /// How many suites run at once: much of their time is spent waiting.
@@ -209,7 +209,7 @@ fn text(
     let mut text = format!(
         "# {} broken sinks, and the checks that fail them\n\n\
          Written by `tests/matrix.rs`. In bold the checks that are there to catch the fault: each of them must. The others may\n\
-         notice it too, which for some depends on timing; a check that is not listed must not, unless threads race in it.\n\n\
+         notice it too, which for some depends on timing; a check that is not listed must not, unless the machine times its steps.\n\n\
          | | fault | seen in | failed by |\n| --- | --- | --- | --- |\n",
         found.len()
     );
