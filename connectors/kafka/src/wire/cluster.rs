@@ -1,0 +1,266 @@
+//! All brokers of a cluster: who answers for what, with connections that are kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse};
+use kafka_protocol::protocol::{Request, StrBytes};
+use tokio::time::Instant;
+
+use super::connection::{Connection, name};
+use super::error::WireError;
+use crate::connection::KafkaConnection;
+
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest wait for one answer, so that a silent broker leaves time to ask another.
+const PATIENCE_OF_A_CALL: Duration = Duration::from_secs(5);
+
+/// Who coordinates what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Coordinator {
+    /// The offsets of a group.
+    Group = 0,
+    /// The transactions of a transactional id.
+    Transaction = 1,
+}
+
+/// When an operation has to be over, however many calls it makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    patience: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(patience: Duration) -> Self {
+        Self {
+            at: Instant::now() + patience,
+            patience,
+        }
+    }
+
+    /// What is left, for one call.
+    fn left(&self) -> Duration {
+        self.at
+            .saturating_duration_since(Instant::now())
+            .min(PATIENCE_OF_A_CALL)
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// Waits a little before the next try. When the time is over, says so, with what the last try met.
+    pub(crate) async fn pause(
+        &self,
+        request: &'static str,
+        last: WireError,
+    ) -> Result<(), WireError> {
+        if Instant::now() + PAUSE >= self.at {
+            return Err(WireError::TimedOut {
+                request,
+                seconds: self.patience.as_secs(),
+                last: Some(Box::new(last)),
+            });
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+}
+
+/// A cluster. Shared by all who speak to it.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    connection: KafkaConnection,
+    idle: Mutex<HashMap<String, Vec<Connection>>>,
+    coordinators: Mutex<HashMap<(Coordinator, Arc<str>), String>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(connection: KafkaConnection) -> Self {
+        Self {
+            connection,
+            idle: Mutex::default(),
+            coordinators: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn connection(&self) -> &KafkaConnection {
+        &self.connection
+    }
+
+    /// The deadline of an operation that begins now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.connection.settings.patience)
+    }
+
+    /// Sends a request to a broker, in the newest version up to `limit` that both know.
+    ///
+    /// Cancel safety: a dropped call closes its connection; whether the request was done is unknown.
+    pub(crate) async fn call<R: Request>(
+        &self,
+        address: &str,
+        request: &R,
+        limit: i16,
+        deadline: Deadline,
+    ) -> Result<R::Response, WireError> {
+        let left = deadline.left();
+        let call = async {
+            let kept = lock(&self.idle).get_mut(address).and_then(Vec::pop);
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => Connection::open(address, &self.connection.settings).await?,
+            };
+            let version = connection.version::<R>(limit)?;
+            let answer = connection.call_at_version(request, version).await?;
+            lock(&self.idle)
+                .entry(address.to_owned())
+                .or_default()
+                .push(connection);
+            Ok(answer)
+        };
+        match tokio::time::timeout(left, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(WireError::TimedOut {
+                request: name::<R>(),
+                seconds: left.as_secs(),
+                last: None,
+            }),
+        }
+    }
+
+    /// Sends a request to whichever broker answers.
+    pub(crate) async fn call_any<R: Request>(
+        &self,
+        request: &R,
+        limit: i16,
+        deadline: Deadline,
+    ) -> Result<R::Response, WireError> {
+        loop {
+            let mut last = None;
+            for address in &self.connection.settings.bootstrap {
+                match self.call(address, request, limit, deadline).await {
+                    Err(error) if error.is_retriable() && !deadline.is_over() => {
+                        self.forget(address);
+                        last = Some(error);
+                    }
+                    answer => return answer,
+                }
+            }
+            let last = last.unwrap_or(WireError::TimedOut {
+                request: name::<R>(),
+                seconds: 0,
+                last: None,
+            });
+            deadline.pause(name::<R>(), last).await?;
+        }
+    }
+
+    /// Closes the kept connections to a broker, and asks anew who coordinates what.
+    pub(crate) fn forget(&self, address: &str) {
+        lock(&self.idle).remove(address);
+        lock(&self.coordinators).retain(|_, coordinator| coordinator != address);
+    }
+
+    /// Brokers, partitions and the id of the cluster.
+    pub(crate) async fn metadata(
+        &self,
+        request: &MetadataRequest,
+        deadline: Deadline,
+    ) -> Result<MetadataResponse, WireError> {
+        self.call_any(request, 12, deadline).await
+    }
+
+    /// The addresses of all brokers.
+    pub(crate) async fn brokers(&self, deadline: Deadline) -> Result<Vec<String>, WireError> {
+        let nothing = MetadataRequest::default().with_topics(Some(Vec::new()));
+        let answer = self.metadata(&nothing, deadline).await?;
+        let brokers = answer.brokers.iter();
+        Ok(brokers
+            .map(|broker| format!("{}:{}", broker.host.as_str(), broker.port))
+            .collect())
+    }
+
+    /// Sends a request to the coordinator of `key`. `code` finds the error in the answer; where that says that another
+    /// broker coordinates now, or that this one can't answer yet, it is asked again.
+    pub(crate) async fn call_coordinator<R: Request>(
+        &self,
+        (kind, key): (Coordinator, &str),
+        request: &R,
+        limit: i16,
+        deadline: Deadline,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, WireError> {
+        loop {
+            let address = self.coordinator(kind, key, deadline).await?;
+            let failed = match self.call(&address, request, limit, deadline).await {
+                Ok(answer) => match code(&answer) {
+                    code if is_elsewhere(code) => WireError::Refused {
+                        what: format!("{} at {address}", name::<R>()),
+                        code,
+                    },
+                    _ => return Ok(answer),
+                },
+                Err(error) if error.is_retriable() => error,
+                Err(error) => return Err(error),
+            };
+            self.forget(&address);
+            deadline.pause(name::<R>(), failed).await?;
+        }
+    }
+
+    /// The address of a coordinator.
+    pub(crate) async fn coordinator(
+        &self,
+        kind: Coordinator,
+        key: &str,
+        deadline: Deadline,
+    ) -> Result<String, WireError> {
+        let known = lock(&self.coordinators)
+            .get(&(kind, Arc::from(key)))
+            .cloned();
+        if let Some(address) = known {
+            return Ok(address);
+        }
+        loop {
+            let request = FindCoordinatorRequest::default()
+                .with_key_type(kind as i8)
+                .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
+            let answer = self.call_any(&request, 6, deadline).await?;
+            let found = answer.coordinators.first();
+            let code = found.map_or(answer.error_code, |found| found.error_code);
+            if let (0, Some(found)) = (code, found) {
+                let address = format!("{}:{}", found.host.as_str(), found.port);
+                lock(&self.coordinators).insert((kind, Arc::from(key)), address.clone());
+                return Ok(address);
+            }
+            let refused = WireError::Refused {
+                what: format!("no coordinator of {key}"),
+                code,
+            };
+            if !is_elsewhere(code) {
+                return Err(refused);
+            }
+            deadline.pause("FindCoordinator", refused).await?;
+        }
+    }
+}
+
+/// Whether the answer is to be had somewhere else, or a little later.
+fn is_elsewhere(code: i16) -> bool {
+    use ResponseError::{CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator};
+    let error = ResponseError::try_from_code(code);
+    matches!(
+        error,
+        Some(CoordinatorLoadInProgress | CoordinatorNotAvailable | NotCoordinator)
+    )
+}
+
+/// Nothing under these locks panics, so a poisoned one holds no half-done change.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

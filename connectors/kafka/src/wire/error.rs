@@ -1,0 +1,146 @@
+//! What can go wrong between us and a broker.
+
+use std::io;
+
+use cofferdam::ErrorKind;
+use kafka_protocol::ResponseError;
+
+/// An error of the protocol client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WireError {
+    /// Nothing was sent.
+    #[error("can't connect to {address}")]
+    Connect {
+        address: String,
+        #[source]
+        cause: io::Error,
+    },
+    /// TLS did not come about.
+    #[error("no TLS with {address}: {reason}")]
+    Tls { address: String, reason: String },
+    /// Files of certificates or keys can't be used.
+    #[error("can't use the TLS settings: {0}")]
+    TlsSettings(String),
+    /// The broker says no to who we are.
+    #[error("{address} refuses to let {mechanism} sign in: {reason}")]
+    Authentication {
+        address: String,
+        mechanism: &'static str,
+        reason: String,
+    },
+    /// The connection broke after something was sent.
+    #[error("the connection to {address} broke while {request} was under way")]
+    Broken {
+        address: String,
+        request: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    /// What came is not what the protocol says.
+    #[error("{address} answered {request} with what is no answer to it: {reason}")]
+    Garbled {
+        address: String,
+        request: &'static str,
+        reason: String,
+    },
+    /// The time is over.
+    #[error("no answer to {request} within {seconds} s{}", after(.last))]
+    TimedOut {
+        request: &'static str,
+        seconds: u64,
+        /// What the last try met, if there was more than one.
+        last: Option<Box<WireError>>,
+    },
+    /// The broker is too old.
+    #[error("{address} does not know {request}; Kafka {since} is the oldest that does")]
+    TooOld {
+        address: String,
+        request: &'static str,
+        since: &'static str,
+    },
+    /// The broker understood, and says no.
+    #[error("{what}: {}", name_of(*.code))]
+    Refused { what: String, code: i16 },
+}
+
+fn after(last: &Option<Box<WireError>>) -> String {
+    match last {
+        Some(error) => format!("; the last try: {}", one_line(error)),
+        None => String::new(),
+    }
+}
+
+fn one_line(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", one_line(cause)),
+        None => error.to_string(),
+    }
+}
+
+/// The name of an error code, as the protocol's documents spell it.
+pub(crate) fn name_of(code: i16) -> String {
+    match ResponseError::try_from_code(code) {
+        Some(ResponseError::Unknown(_)) => format!("error {code}"),
+        Some(error) => format!("{error:?} ({code})"),
+        None => "no error".to_owned(),
+    }
+}
+
+impl WireError {
+    /// What is to be done about it. Reading and looking never leave doubt; who changes something with a request that
+    /// broke does not know whether it was done.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Connect { .. } => ErrorKind::Transient,
+            Self::Broken { .. } | Self::Garbled { .. } | Self::TimedOut { .. } => {
+                ErrorKind::Unknown
+            }
+            Self::Tls { .. }
+            | Self::TlsSettings(_)
+            | Self::Authentication { .. }
+            | Self::TooOld { .. } => ErrorKind::Configuration,
+            Self::Refused { code, .. } => match ResponseError::try_from_code(*code) {
+                Some(error) if error.is_retriable() => ErrorKind::Transient,
+                _ => ErrorKind::Configuration,
+            },
+        }
+    }
+
+    /// Whether another try may do better, perhaps at another broker.
+    pub(crate) fn is_retriable(&self) -> bool {
+        self.kind().is_retriable()
+    }
+
+    /// What the reader of the error can do.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Connect { .. } => "is the broker up, and is that its address?",
+            Self::Tls { .. } => {
+                "is that a TLS listener, and does it show a certificate of a trusted authority for this name?"
+            }
+            Self::Authentication { .. } => "check mechanism, name and password",
+            Self::Refused { code, .. } => match ResponseError::try_from_code(*code)? {
+                ResponseError::TopicAuthorizationFailed => {
+                    "give this user READ, WRITE and DESCRIBE on the topic (a source needs no WRITE)"
+                }
+                ResponseError::GroupAuthorizationFailed => {
+                    "give this user READ and DESCRIBE on the group"
+                }
+                ResponseError::TransactionalIdAuthorizationFailed => {
+                    "give this user WRITE and DESCRIBE on transactional ids that begin with cofferdam."
+                }
+                ResponseError::ClusterAuthorizationFailed => {
+                    "give this user DESCRIBE on the cluster"
+                }
+                ResponseError::UnknownTopicOrPartition => {
+                    "create the topic first, or check its name"
+                }
+                ResponseError::InvalidTransactionTimeout => {
+                    "lower the sink's transaction timeout, or raise transaction.max.timeout.ms of the brokers"
+                }
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
