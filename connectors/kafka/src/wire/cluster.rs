@@ -1,6 +1,7 @@
 //! All brokers of a cluster: who answers for what, with connections that are kept.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -98,14 +99,14 @@ impl Cluster {
         Deadline::after(self.connection.settings.patience)
     }
 
-    /// Sends a request to a broker, in the newest version up to `limit` that both know.
+    /// Sends a request to a broker, in the newest of `versions` that both know.
     ///
     /// Cancel safety: a dropped call closes its connection; whether the request was done is unknown.
     pub(crate) async fn call<R: Request>(
         &self,
         address: &str,
         request: &R,
-        limit: i16,
+        versions: RangeInclusive<i16>,
         deadline: Deadline,
     ) -> Result<R::Response, WireError> {
         let left = deadline.left();
@@ -115,7 +116,7 @@ impl Cluster {
                 Some(connection) => connection,
                 None => Connection::open(address, &self.connection.settings).await?,
             };
-            let version = connection.version::<R>(limit)?;
+            let version = connection.version::<R>(&versions)?;
             let answer = connection.call_at_version(request, version).await?;
             lock(&self.idle)
                 .entry(address.to_owned())
@@ -137,13 +138,13 @@ impl Cluster {
     pub(crate) async fn call_any<R: Request>(
         &self,
         request: &R,
-        limit: i16,
+        versions: RangeInclusive<i16>,
         deadline: Deadline,
     ) -> Result<R::Response, WireError> {
         loop {
             let mut last = None;
             for address in &self.connection.settings.bootstrap {
-                match self.call(address, request, limit, deadline).await {
+                match self.call(address, request, versions.clone(), deadline).await {
                     Err(error) if error.is_retriable() && !deadline.is_over() => {
                         self.forget(address);
                         last = Some(error);
@@ -172,7 +173,7 @@ impl Cluster {
         request: &MetadataRequest,
         deadline: Deadline,
     ) -> Result<MetadataResponse, WireError> {
-        self.call_any(request, 12, deadline).await
+        self.call_any(request, 9..=12, deadline).await
     }
 
     /// The addresses of all brokers.
@@ -191,13 +192,13 @@ impl Cluster {
         &self,
         (kind, key): (Coordinator, &str),
         request: &R,
-        limit: i16,
+        versions: RangeInclusive<i16>,
         deadline: Deadline,
         code: impl Fn(&R::Response) -> i16,
     ) -> Result<R::Response, WireError> {
         loop {
             let address = self.coordinator(kind, key, deadline).await?;
-            let failed = match self.call(&address, request, limit, deadline).await {
+            let failed = match self.call(&address, request, versions.clone(), deadline).await {
                 Ok(answer) => match code(&answer) {
                     code if is_elsewhere(code) => WireError::Refused {
                         what: format!("{} at {address}", name::<R>()),
@@ -230,7 +231,7 @@ impl Cluster {
             let request = FindCoordinatorRequest::default()
                 .with_key_type(kind as i8)
                 .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
-            let answer = self.call_any(&request, 6, deadline).await?;
+            let answer = self.call_any(&request, 4..=6, deadline).await?;
             let found = answer.coordinators.first();
             let code = found.map_or(answer.error_code, |found| found.error_code);
             if let (0, Some(found)) = (code, found) {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{
-    Decodable, Encodable, HeaderVersion, Message as _, Request, StrBytes, VersionRange,
-};
+    Decodable, Encodable, HeaderVersion, Request, StrBytes, VersionRange, };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::error::WireError;
@@ -73,17 +73,23 @@ impl Connection {
         &self.address
     }
 
-    /// The newest version of a request that both sides know, up to `limit`.
-    pub(super) fn version<R: Request>(&self, limit: i16) -> Result<i16, WireError> {
-        let ours = R::VERSIONS;
-        let theirs = self.versions.get(&R::KEY);
-        let version = theirs.map(|theirs| theirs.max.min(ours.max).min(limit));
-        match (version, theirs) {
-            (Some(version), Some(theirs)) if version >= theirs.min.max(ours.min) => Ok(version),
-            _ => Err(WireError::TooOld {
+    /// The newest version of a request, out of `versions`, that both sides know.
+    pub(super) fn version<R: Request>(
+        &self,
+        versions: &RangeInclusive<i16>,
+    ) -> Result<i16, WireError> {
+        let (ours, theirs) = (R::VERSIONS, self.versions.get(&R::KEY));
+        let newest = theirs.map(|theirs| theirs.max.min(ours.max).min(*versions.end()));
+        match (newest, theirs) {
+            (Some(newest), Some(theirs))
+                if newest >= theirs.min.max(ours.min).max(*versions.start()) =>
+            {
+                Ok(newest)
+            }
+            _ => Err(WireError::Unsupported {
                 address: self.address.clone(),
                 request: name::<R>(),
-                since: "3.0",
+                versions: versions.clone(),
             }),
         }
     }
@@ -92,7 +98,7 @@ impl Connection {
     ///
     /// Cancel safety: none. After a future was dropped the connection is of no use, as the answer may still come.
     pub(super) async fn call<R: Request>(&mut self, request: &R) -> Result<R::Response, WireError> {
-        let version = self.version::<R>(i16::MAX)?;
+        let version = self.version::<R>(&(0..=i16::MAX))?;
         self.call_at_version(request, version).await
     }
 

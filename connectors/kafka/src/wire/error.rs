@@ -1,6 +1,7 @@
 //! What can go wrong between us and a broker.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use cofferdam::ErrorKind;
 use kafka_protocol::ResponseError;
@@ -51,12 +52,12 @@ pub(crate) enum WireError {
         /// What the last try met, if there was more than one.
         last: Option<Box<WireError>>,
     },
-    /// The broker is too old.
-    #[error("{address} does not know {request}; Kafka {since} is the oldest that does")]
-    TooOld {
+    /// The broker does not speak a version that we need.
+    #[error("{address} does not know {request} in any version of {versions:?}: Kafka 3.0 is the oldest that will do")]
+    Unsupported {
         address: String,
         request: &'static str,
-        since: &'static str,
+        versions: RangeInclusive<i16>,
     },
     /// The broker understood, and says no.
     #[error("{what}: {}", name_of(*.code))]
@@ -98,7 +99,7 @@ impl WireError {
             Self::Tls { .. }
             | Self::TlsSettings(_)
             | Self::Authentication { .. }
-            | Self::TooOld { .. } => ErrorKind::Configuration,
+            | Self::Unsupported { .. } => ErrorKind::Configuration,
             Self::Refused { code, .. } => match ResponseError::try_from_code(*code) {
                 Some(error) if error.is_retriable() => ErrorKind::Transient,
                 _ => ErrorKind::Configuration,

@@ -1,0 +1,121 @@
+//! What to do about a prepared transaction, given what the cluster says of its id. Pure.
+
+use super::description::{TransactionDescription, TransactionState};
+use super::handle::PreparedTransaction;
+
+/// What the cluster's words mean for a handle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is there and undecided: send `EndTxn`.
+    Commit,
+    /// It is being committed: wait until all partitions know.
+    Committing,
+    /// It is committed.
+    Committed,
+    /// These words fit both a commit long ago and a loss: only the evidence tells. With the words, for the message.
+    AskEvidence(String),
+    /// Words that we don't know: ask again.
+    Unclear(String),
+}
+
+/// Compares a handle with what the cluster says.
+///
+/// Producer and epoch alone prove nothing, as one epoch could write two transactions, one after the other: the start
+/// must agree too. A commit by `EndTxn` of version 5, which only a tool of others would send, raises the epoch by one,
+/// and so does the broker's own abort when the time is over. Even an abort of this very transaction is not proof: in Kafka 4
+/// an abort by version 5 *after* a commit succeeds, changes no record, and leaves these words.
+pub(crate) fn verdict(
+    handle: &PreparedTransaction,
+    description: Option<&TransactionDescription>,
+) -> Verdict {
+    let Some(found) = description else {
+        return Verdict::AskEvidence("the cluster does not know its transactional id".to_owned());
+    };
+    let raised = handle.producer_epoch.checked_add(1);
+    let same_epoch = found.producer_epoch == handle.producer_epoch;
+    let ours = found.producer_id == handle.producer_id
+        && found.started_at == handle.started_at
+        && (same_epoch || Some(found.producer_epoch) == raised);
+    match &found.state {
+        TransactionState::Other(name) => Verdict::Unclear(format!("it is {name}")),
+        TransactionState::Ongoing if ours && same_epoch => Verdict::Commit,
+        TransactionState::PrepareCommit if ours => Verdict::Committing,
+        TransactionState::CompleteCommit if ours => Verdict::Committed,
+        TransactionState::PrepareAbort | TransactionState::CompleteAbort if ours => {
+            Verdict::AskEvidence(match handle.expires_at() {
+                Some(at) if super::handle::now() >= at => {
+                    format!("it was aborted, as it was not committed within {} ms", handle.timeout)
+                }
+                _ => "it was aborted".to_owned(),
+            })
+        }
+        state => Verdict::AskEvidence(format!(
+            "its transactional id went on without it: {state}, producer {} epoch {}, started at {}",
+            found.producer_id, found.producer_epoch, found.started_at
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: i64 = 1_795_963_410_235;
+
+    fn handle() -> PreparedTransaction {
+        PreparedTransaction {
+            cluster: "cluster".to_owned(),
+            transactional_id: "cofferdam.job.sink.1.0.0".to_owned(),
+            producer_id: 14,
+            producer_epoch: 3,
+            started_at: START,
+            timeout: 60_000,
+            end_txn_version: 4,
+            evidence_group: "cofferdam.job.sink.0".to_owned(),
+            records: 10,
+        }
+    }
+
+    fn found(state: &str, producer_id: i64, producer_epoch: i16, started_at: i64) -> Verdict {
+        let description = TransactionDescription {
+            transactional_id: handle().transactional_id,
+            state: TransactionState::parse(state),
+            producer_id,
+            producer_epoch,
+            timeout: 60_000,
+            started_at,
+            partitions: Vec::new(),
+        };
+        verdict(&handle(), Some(&description))
+    }
+
+    /// Each row was seen on real brokers, of transaction versions 0 to 2.
+    #[test]
+    fn every_row_of_the_table() {
+        assert_eq!(found("Ongoing", 14, 3, START), Verdict::Commit);
+        assert_eq!(found("PrepareCommit", 14, 3, START), Verdict::Committing);
+        assert_eq!(found("CompleteCommit", 14, 3, START), Verdict::Committed);
+        // Committed by version 5.
+        assert_eq!(found("PrepareCommit", 14, 4, START), Verdict::Committing);
+        assert_eq!(found("CompleteCommit", 14, 4, START), Verdict::Committed);
+        for (state, producer, epoch, start) in [
+            ("Ongoing", 14, 3, START + 1),    // a second transaction of the same producer
+            ("Ongoing", 14, 4, START),        // nobody's: an epoch that goes on is never the same transaction
+            ("Ongoing", 14, 5, START + 9),    // a newer one
+            ("Ongoing", 15, 3, START),        // another producer, after the epochs were used up
+            ("Empty", 14, 3, -1),             // prepared by nobody
+            ("Empty", 14, 5, -1),             // fenced
+            ("Empty", 15, 0, -1),             // fenced, with a new producer
+            ("PrepareAbort", 14, 4, START),   // time is over
+            ("CompleteAbort", 14, 4, START),  // time is over, or an abort after a commit
+            ("CompleteAbort", 14, 3, START),  // aborted by request
+            ("CompleteCommit", 14, 3, START + 1),
+            ("CompleteCommit", 14, 5, START + 9),
+        ] {
+            let verdict = found(state, producer, epoch, start);
+            assert!(matches!(verdict, Verdict::AskEvidence(_)), "{state} {producer} {epoch} {start}: {verdict:?}");
+        }
+        assert!(matches!(verdict(&handle(), None), Verdict::AskEvidence(_)));
+        assert!(matches!(found("Dead", 14, 3, START), Verdict::Unclear(_)));
+    }
+}
