@@ -261,11 +261,7 @@ impl Job {
                 cause,
             })?;
             // A sink tells of the whole job; two sinks in one system would both tell.
-            in_doubt.extend(
-                found
-                    .into_iter()
-                    .filter(|found| found.transaction.sink == *id),
-            );
+            in_doubt.extend(found.into_iter().filter(|found| found.sink == *id));
         }
         Ok(in_doubt)
     }

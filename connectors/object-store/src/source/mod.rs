@@ -89,7 +89,7 @@ impl<T: DeserializeOwned + Send + 'static> Source for FileSource<T> {
     type Position = FilePosition;
     type Reader = FileReader<T>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         let paths = self.paths.clone();
         blocking(move || paths.splits()).await
     }
