@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kafka_protocol::ResponseError;
@@ -77,6 +78,7 @@ impl Deadline {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     connection: KafkaConnection,
+    id: OnceLock<String>,
     idle: Mutex<HashMap<String, Vec<Connection>>>,
     coordinators: Mutex<HashMap<(Coordinator, Arc<str>), String>>,
 }
@@ -85,6 +87,7 @@ impl Cluster {
     pub(crate) fn new(connection: KafkaConnection) -> Self {
         Self {
             connection,
+            id: OnceLock::new(),
             idle: Mutex::default(),
             coordinators: Mutex::default(),
         }
@@ -109,29 +112,45 @@ impl Cluster {
         versions: RangeInclusive<i16>,
         deadline: Deadline,
     ) -> Result<R::Response, WireError> {
-        let left = deadline.left();
         let call = async {
-            let kept = lock(&self.idle).get_mut(address).and_then(Vec::pop);
-            let mut connection = match kept {
-                Some(connection) => connection,
-                None => Connection::open(address, &self.connection.settings).await?,
-            };
+            let mut connection = self.take(address).await?;
             let version = connection.version::<R>(&versions)?;
             let answer = connection.call_at_version(request, version).await?;
-            lock(&self.idle)
-                .entry(address.to_owned())
-                .or_default()
-                .push(connection);
+            self.give_back(connection);
             Ok(answer)
         };
-        match tokio::time::timeout(left, call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(WireError::TimedOut {
-                request: name::<R>(),
-                seconds: left.as_secs(),
-                last: None,
-            }),
+        in_time(name::<R>(), deadline, call).await
+    }
+
+    /// The newest version of a request, out of `versions`, that a broker knows.
+    pub(crate) async fn version_of<R: Request>(
+        &self,
+        address: &str,
+        versions: RangeInclusive<i16>,
+        deadline: Deadline,
+    ) -> Result<i16, WireError> {
+        let ask = async {
+            let connection = self.take(address).await?;
+            let version = connection.version::<R>(&versions);
+            self.give_back(connection);
+            version
+        };
+        in_time("ApiVersions", deadline, ask).await
+    }
+
+    /// A connection to a broker: one that was kept, or a new one.
+    async fn take(&self, address: &str) -> Result<Connection, WireError> {
+        let kept = lock(&self.idle).get_mut(address).and_then(Vec::pop);
+        match kept {
+            Some(connection) => Ok(connection),
+            None => Connection::open(address, &self.connection.settings).await,
         }
+    }
+
+    /// Keeps a connection that has no answer to come.
+    fn give_back(&self, connection: Connection) {
+        let mut idle = lock(&self.idle);
+        idle.entry(connection.address().to_owned()).or_default().push(connection);
     }
 
     /// Sends a request to whichever broker answers.
@@ -174,6 +193,17 @@ impl Cluster {
         deadline: Deadline,
     ) -> Result<MetadataResponse, WireError> {
         self.call_any(request, 9..=12, deadline).await
+    }
+
+    /// The id of the cluster, which tells it from any other.
+    pub(crate) async fn id(&self, deadline: Deadline) -> Result<String, WireError> {
+        if let Some(id) = self.id.get() {
+            return Ok(id.clone());
+        }
+        let nothing = MetadataRequest::default().with_topics(Some(Vec::new()));
+        let answer = self.metadata(&nothing, deadline).await?;
+        let id = answer.cluster_id.map(|id| id.to_string()).unwrap_or_default();
+        Ok(self.id.get_or_init(|| id).clone())
     }
 
     /// The addresses of all brokers.
@@ -248,6 +278,23 @@ impl Cluster {
             }
             deadline.pause("FindCoordinator", refused).await?;
         }
+    }
+}
+
+/// Waits for an answer as long as one call may take.
+async fn in_time<T>(
+    request: &'static str,
+    deadline: Deadline,
+    call: impl Future<Output = Result<T, WireError>>,
+) -> Result<T, WireError> {
+    let left = deadline.left();
+    match tokio::time::timeout(left, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(WireError::TimedOut {
+            request,
+            seconds: left.as_secs(),
+            last: None,
+        }),
     }
 }
 

@@ -59,6 +59,9 @@ pub(crate) enum WireError {
         request: &'static str,
         versions: RangeInclusive<i16>,
     },
+    /// It goes its way; look again.
+    #[error("{0}")]
+    Pending(String),
     /// The broker understood, and says no.
     #[error("{what}: {}", name_of(*.code))]
     Refused { what: String, code: i16 },
@@ -92,7 +95,7 @@ impl WireError {
     /// broke does not know whether it was done.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::Connect { .. } => ErrorKind::Transient,
+            Self::Connect { .. } | Self::Pending(_) => ErrorKind::Transient,
             Self::Broken { .. } | Self::Garbled { .. } | Self::TimedOut { .. } => {
                 ErrorKind::Unknown
             }
@@ -101,6 +104,7 @@ impl WireError {
             | Self::Authentication { .. }
             | Self::Unsupported { .. } => ErrorKind::Configuration,
             Self::Refused { code, .. } => match ResponseError::try_from_code(*code) {
+                Some(ResponseError::UnknownTopicOrPartition) => ErrorKind::Configuration,
                 Some(error) if error.is_retriable() => ErrorKind::Transient,
                 _ => ErrorKind::Configuration,
             },
@@ -110,6 +114,16 @@ impl WireError {
     /// Whether another try may do better, perhaps at another broker.
     pub(crate) fn is_retriable(&self) -> bool {
         self.kind().is_retriable()
+    }
+
+    /// Whether the cluster does not know a topic. The protocol calls that retriable, as it may be on its way.
+    pub(crate) fn is_unknown_topic(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => {
+                ResponseError::try_from_code(*code) == Some(ResponseError::UnknownTopicOrPartition)
+            }
+            _ => false,
+        }
     }
 
     /// What the reader of the error can do.

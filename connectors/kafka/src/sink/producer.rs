@@ -1,0 +1,206 @@
+//! The librdkafka producer of one transaction.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cofferdam::{ErrorKind, SinkError};
+use rdkafka::ClientConfig;
+use rdkafka::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::util::Timeout;
+
+use crate::connection::ClientEvents;
+
+/// A producer that writes one transaction, and is thrown away.
+///
+/// librdkafka keeps one epoch for all transactions of a producer, so that a commit that is repeated could commit the next
+/// one. With a producer for each it can't.
+pub(super) struct TransactionProducer {
+    /// `None` only while it is dropped.
+    client: Option<BaseProducer<Events>>,
+    reports: Arc<Reports>,
+}
+
+/// What librdkafka tells of a producer.
+struct Events {
+    client: ClientEvents,
+    reports: Arc<Reports>,
+}
+
+/// What went wrong so far.
+#[derive(Default)]
+struct Reports {
+    undelivered: Mutex<Option<Undelivered>>,
+    /// What the client said last of its connections.
+    connections: Mutex<Option<String>>,
+}
+
+/// Records that were not delivered.
+struct Undelivered {
+    /// Why the first was not.
+    code: RDKafkaErrorCode,
+    /// Where it was to go.
+    place: String,
+    count: u64,
+}
+
+impl ClientContext for Events {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
+        self.client.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        *lock(&self.reports.connections) = Some(reason.to_owned());
+        self.client.error(error, reason);
+    }
+
+    fn generate_oauth_token(
+        &self,
+        config: Option<&str>,
+    ) -> Result<rdkafka::client::OAuthToken, Box<dyn std::error::Error>> {
+        self.client.generate_oauth_token(config)
+    }
+}
+
+impl ProducerContext for Events {
+    type DeliveryOpaque = ();
+
+    /// Called for records that failed, and for no others (`delivery.report.only.error`).
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, message)) = result {
+            use rdkafka::Message;
+            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+            let place = format!("{}[{}]", message.topic(), message.partition());
+            let mut undelivered = lock(&self.reports.undelivered);
+            match &mut *undelivered {
+                Some(undelivered) => undelivered.count += 1,
+                None => *undelivered = Some(Undelivered { code, place, count: 1 }),
+            }
+        }
+    }
+}
+
+impl TransactionProducer {
+    /// Creates a producer, takes its transactional id over, and begins. Blocks until that is done or `patience` is over.
+    pub(super) fn start(
+        config: &ClientConfig,
+        client: ClientEvents,
+        patience: Duration,
+    ) -> Result<Self, SinkError> {
+        let reports = Arc::new(Reports::default());
+        let events = Events { client, reports: Arc::clone(&reports) };
+        let producer = config.create_with_context::<_, BaseProducer<Events>>(events);
+        let producer = producer.map_err(|error| {
+            SinkError::configuration("librdkafka refuses the settings of the producer").caused_by(error)
+        })?;
+        let producer = Self { client: Some(producer), reports };
+        let begun = producer
+            .client()
+            .init_transactions(patience)
+            .and_then(|()| producer.client().begin_transaction());
+        match begun {
+            Ok(()) => Ok(producer),
+            Err(error) => {
+                producer.client().poll(Timeout::After(Duration::ZERO));
+                let said = lock(&producer.reports.connections).take();
+                let said = said.map(|said| format!("; the last word of its connections: {said}"));
+                let what = format!("can't begin a transaction{}", said.unwrap_or_default());
+                Err(refused(&what, &error).caused_by(error))
+            }
+        }
+    }
+
+    fn client(&self) -> &BaseProducer<Events> {
+        // It is taken out by drop alone.
+        self.client.as_ref().expect("a producer that is not dropped has its client")
+    }
+
+    /// Takes a record into the buffer. `false`: it is full.
+    pub(super) fn send(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<bool, SinkError> {
+        match self.client().send(record) {
+            Ok(()) => Ok(true),
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Ok(false),
+            Err((error, record)) => {
+                let topic = record.topic;
+                Err(refused(&format!("can't write to topic {topic}"), &error).caused_by(error))
+            }
+        }
+    }
+
+    /// Lets librdkafka tell what became of records.
+    ///
+    /// # Errors
+    /// A record was not delivered: the transaction can't be committed any more.
+    pub(super) fn check(&self) -> Result<(), SinkError> {
+        self.client().poll(Timeout::After(Duration::ZERO));
+        match &*lock(&self.reports.undelivered) {
+            None => Ok(()),
+            Some(Undelivered { code, place, count }) => {
+                let what = format!("{count} records were not delivered, the first of them to {place}: {code}");
+                Err(of_code(*code, what))
+            }
+        }
+    }
+
+    /// How many records are on their way.
+    pub(super) fn in_flight(&self) -> i32 {
+        self.client().in_flight_count()
+    }
+}
+
+impl Drop for TransactionProducer {
+    /// Leaves the transaction as it is: librdkafka aborts nothing when a producer goes. Its threads are waited for
+    /// elsewhere.
+    fn drop(&mut self) {
+        let client = self.client.take();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(client))),
+            Err(_) => drop(client),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An error of librdkafka, without its cause.
+fn refused(what: &str, error: &KafkaError) -> SinkError {
+    match error.rdkafka_error_code() {
+        Some(code) => of_code(code, what.to_owned()),
+        None => SinkError::transient(what.to_owned()),
+    }
+}
+
+/// What is to be done about a code of librdkafka.
+fn of_code(code: RDKafkaErrorCode, what: String) -> SinkError {
+    use RDKafkaErrorCode as Code;
+    match code {
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::InvalidProducerIdMapping => {
+            SinkError::fenced(what).hint("a newer run of the job, or an operator, took the transactional id over")
+        }
+        Code::MessageSizeTooLarge | Code::InvalidMessageSize => SinkError::rejected(what).hint(
+            "the record is larger than the cluster takes: raise max.message.bytes of the topic and message.max.bytes of \
+             the sink, or make it smaller",
+        ),
+        Code::InvalidMessage | Code::InvalidRecord | Code::InvalidTimestamp => SinkError::rejected(what),
+        Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
+            SinkError::configuration(what).hint("create the topic first, or check its name and number of partitions")
+        }
+        Code::TopicAuthorizationFailed => {
+            SinkError::configuration(what).hint("give this user READ, WRITE and DESCRIBE on the topic")
+        }
+        Code::TransactionalIdAuthorizationFailed => SinkError::configuration(what)
+            .hint("give this user WRITE and DESCRIBE on transactional ids that begin with cofferdam."),
+        Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
+            SinkError::configuration(what).hint("check mechanism, name, password and certificates")
+        }
+        Code::InvalidTransactionTimeout => SinkError::configuration(what)
+            .hint("lower the sink's transaction timeout, or raise transaction.max.timeout.ms of the brokers"),
+        Code::InvalidArgument | Code::InvalidConfig => SinkError::configuration(what),
+        _ => SinkError::new(ErrorKind::Transient, what),
+    }
+}

@@ -1,0 +1,152 @@
+//! The start of a run: checks, and an end to all that older epochs left.
+
+use std::collections::HashSet;
+
+use cofferdam::{ErrorKind, Fence, InDoubt, JobId, SinkError};
+use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use kafka_protocol::messages::TopicName;
+use kafka_protocol::protocol::StrBytes;
+
+use super::site::Site;
+use crate::error::sink_error;
+use crate::transactions::{
+    FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, now, prefix_of_groups,
+    prefix_of_job, probe,
+};
+use crate::wire::{Deadline, WireError};
+
+impl Site {
+    /// Aborts and fences what older epochs left, but for what is decided.
+    pub(super) async fn abort_stale(
+        &self,
+        fence: &Fence<PreparedTransaction>,
+    ) -> Result<Vec<InDoubt>, SinkError> {
+        let deadline = self.transactions.cluster.deadline();
+        self.check_topic(deadline).await?;
+        self.check_timeout(fence, deadline).await?;
+        self.check_age_of_state(fence, deadline).await?;
+        let decided: HashSet<&str> =
+            fence.decided.iter().map(|(_, handle)| &*handle.transactional_id).collect();
+        let prefix = prefix_of_groups(&fence.job, &fence.sink);
+        let listed = self.transactions.list(&prefix, deadline).await;
+        let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
+        let mut aborted = Vec::new();
+        for (transactional_id, _) in listed {
+            let Some((lane, _)) = Lane::parse(&transactional_id) else { continue };
+            if lane.epoch >= fence.epoch || decided.contains(&*transactional_id) {
+                continue;
+            }
+            let failed = |error| sink_error(format!("can't fence {transactional_id}"), error);
+            let found = self.transactions.describe(&transactional_id, deadline).await;
+            let Some(found) = found.map_err(failed)? else { continue };
+            if found.timeout == i64::from(FENCED_TIMEOUT) && found.state != TransactionState::Ongoing {
+                continue;
+            }
+            let fenced = self.transactions.take_over(&transactional_id, FENCED_TIMEOUT, deadline).await;
+            fenced.map_err(failed)?;
+            if found.state == TransactionState::Ongoing {
+                aborted.push(in_doubt(lane, &found));
+            }
+        }
+        Ok(aborted)
+    }
+
+    /// All that is open or prepared under names of the job.
+    pub(super) async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
+        let deadline = self.transactions.cluster.deadline();
+        let failed = |error| sink_error("can't list transactions", error);
+        let listed = self.transactions.list(&prefix_of_job(job), deadline).await.map_err(failed)?;
+        let mut all = Vec::new();
+        for (transactional_id, state) in listed {
+            let Some((lane, _)) = Lane::parse(&transactional_id) else { continue };
+            if state != TransactionState::Ongoing {
+                continue;
+            }
+            let found = self.transactions.describe(&transactional_id, deadline).await;
+            if let Some(found) = found.map_err(failed)?
+                && found.state == TransactionState::Ongoing
+            {
+                all.push(in_doubt(lane, &found));
+            }
+        }
+        Ok(all)
+    }
+
+    async fn check_topic(&self, deadline: Deadline) -> Result<(), SinkError> {
+        let name = TopicName(StrBytes::from_string(self.topic.to_string()));
+        let request = MetadataRequest::default()
+            .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(name))]))
+            .with_allow_auto_topic_creation(false);
+        let failed = |error| sink_error(format!("can't write to topic {}", self.topic), error);
+        loop {
+            let answer = self.transactions.cluster.metadata(&request, deadline).await.map_err(failed)?;
+            let code = answer.topics.first().map_or(0, |topic| topic.error_code);
+            if code == 0 {
+                return Ok(());
+            }
+            let refused = WireError::Refused { what: format!("topic {}", self.topic), code };
+            // A topic that was just created has no leader yet.
+            match refused.kind() {
+                ErrorKind::Transient if !refused.is_unknown_topic() => {
+                    deadline.pause("Metadata", refused).await.map_err(failed)?;
+                }
+                _ => return Err(failed(refused)),
+            }
+        }
+    }
+
+    /// Whether the cluster takes our time limit, and lets us have transactions at all.
+    async fn check_timeout(
+        &self,
+        fence: &Fence<PreparedTransaction>,
+        deadline: Deadline,
+    ) -> Result<(), SinkError> {
+        let probe = probe(&fence.job, &fence.sink);
+        let taken = self.transactions.take_over(&probe, self.timeout, deadline).await;
+        taken.map(drop).map_err(|error| {
+            let what = format!("can't have transactions that are kept for {} ms", self.timeout);
+            sink_error(what, error)
+        })
+    }
+
+    /// Whether something is committed that the job's state does not know.
+    async fn check_age_of_state(
+        &self,
+        fence: &Fence<PreparedTransaction>,
+        deadline: Deadline,
+    ) -> Result<(), SinkError> {
+        let failed = |error| sink_error("can't read the evidence of commits", error);
+        let (job, sink) = (&fence.job, &fence.sink);
+        let groups = self.transactions.evidence_groups(job, sink, deadline).await.map_err(failed)?;
+        for group in groups {
+            let evidence = self.transactions.evidence(&group, deadline).await.map_err(failed)?;
+            let Some(committed) = evidence.and_then(|evidence| evidence.newest_checkpoint()) else {
+                continue;
+            };
+            if fence.newest.is_none_or(|newest| committed > newest) {
+                let newest = fence.newest.map_or("none".to_owned(), |newest| newest.to_string());
+                return Err(SinkError::configuration(format!(
+                    "checkpoint {committed} is committed in Kafka, says group {group}, and the newest that the job knows \
+                     is {newest}: it was given older state, and would write again what is there"
+                ))
+                .hint("give it its own checkpoints; or, to begin anew, another job id, or delete that group"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_doubt(lane: Lane, found: &TransactionDescription) -> InDoubt {
+    let expires_at = found.started_at.saturating_add(found.timeout);
+    let left = u64::try_from(expires_at.saturating_sub(now())).unwrap_or(0);
+    InDoubt {
+        job: lane.job,
+        sink: lane.sink,
+        epoch: lane.epoch,
+        subtask: lane.subtask,
+        checkpoint: None,
+        location: found.transactional_id.clone(),
+        expires_in: (found.timeout < i64::from(i32::MAX))
+            .then_some(std::time::Duration::from_millis(left)),
+    }
+}
