@@ -109,7 +109,7 @@ impl Source for Generator {
     type Position = u64;
     type Reader = GeneratorReader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         Ok(vec![SplitId::new("generator")])
     }
 

@@ -113,7 +113,7 @@ impl<W: RecordWriter> TwoPhaseCommitSinkFunction for AtLeastOnce<W> {
         Ok(())
     }
 
-    async fn abort_stale(&self, _: &Fence<NeverPrepared>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, _: &Fence<NeverPrepared>) -> Result<Vec<InDoubt>, SinkError> {
         Ok(Vec::new())
     }
 

@@ -1,8 +1,8 @@
 //! The names and numbers that identify a job, its parts and its transactions.
 //!
-//! External names (file names, transaction ids, …) are pure functions of a [`TransactionId`], so that any
-//! process can tell from a name alone who owns it. That needs names which never contain a delimiter: hence
-//! the narrow alphabet of [`JobId`] and its siblings.
+//! External names (file names, transaction ids, …) carry the parts of a [`TransactionId`], so that any process can tell from a
+//! name alone who owns it. That needs names which never contain a delimiter: hence the narrow alphabet of [`JobId`] and
+//! its siblings.
 
 use std::fmt;
 use std::str::FromStr;

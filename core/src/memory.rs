@@ -169,10 +169,7 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
         Ok(())
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<MemoryHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<MemoryHandle>) -> Result<Vec<InDoubt>, SinkError> {
         let mut shelf = self.shelf();
         let ours = |id: &&TransactionId| id.job == fence.job && id.sink == fence.sink;
         let mut known = shelf.prepared.keys().chain(&shelf.committed).filter(ours);
@@ -194,19 +191,18 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
         for id in &stale {
             shelf.prepared.remove(id);
         }
-        Ok(stale)
+        Ok(stale.iter().map(in_memory).collect())
     }
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
         let shelf = self.shelf();
         let ours = shelf.prepared.keys().filter(|id| id.job == *job);
-        let in_doubt = |id: &TransactionId| InDoubt {
-            transaction: id.clone(),
-            location: "memory".to_owned(),
-            expires_in: None,
-        };
-        Ok(ours.map(in_doubt).collect())
+        Ok(ours.map(in_memory).collect())
     }
+}
+
+fn in_memory(id: &TransactionId) -> InDoubt {
+    InDoubt::new(id, "memory")
 }
 
 /// A source over records in memory; each inner list is a split. Ends when all are read.
@@ -241,7 +237,7 @@ impl<T: Clone + Send + Sync + 'static> Source for MemorySource<T> {
     type Position = usize;
     type Reader = MemoryReader<T>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         // Padded, so that order of names is order of splits.
         Ok((0..self.splits.len())
             .map(|index| SplitId::new(format!("{index:06}")))

@@ -1,6 +1,6 @@
 //! The sink contract: begin → write → pre-commit → decision → commit or abort.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::capabilities::Capabilities;
 use crate::error::SinkError;
-use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
+use crate::identity::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, TransactionId};
 
 /// A sink that holds back what it writes until the checkpoint around it is decided.
 ///
@@ -30,7 +30,8 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
 ///
 /// # Rules
 /// * Nothing is visible, at the declared isolation, before `commit`.
-/// * A name in the outside system is a pure function of the [`TransactionId`].
+/// * A name in the outside system is a pure function of the [`TransactionId`], or one out of a bounded pool: it tells job,
+///   sink, epoch and subtask at least, and one of a pool is used again only after what it named is settled.
 /// * After `pre_commit` returned, only `abort` with this very handle, or `abort_stale` of a newer epoch, may undo
 ///   it: dropping the sink, closing it or losing a connection leaves prepared work alone.
 /// * An outcome without proof is [`ErrorKind::Unknown`](crate::ErrorKind::Unknown), never success, never failure.
@@ -107,15 +108,12 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     ) -> Result<(), SinkError>;
 
     /// Undoes all that epochs older than [`Fence::epoch`] left open or prepared for this job and sink, but for what a
-    /// decided checkpoint names ([`Fence::decided`]). Returns what was undone.
+    /// decided checkpoint names ([`Fence::decided`]). Returns what was undone, for the log.
     ///
     /// *Must not* touch anything of the fence's own epoch or a newer one, of another job, or of another sink. Finding
     /// a newer epoch is [`ErrorKind::Fenced`](crate::ErrorKind::Fenced). Where the outside system can refuse older epochs
     /// ([`Fencing::Server`](crate::Fencing::Server)), it learns of the new one here.
-    async fn abort_stale(
-        &self,
-        fence: &Fence<Self::Prepared>,
-    ) -> Result<Vec<TransactionId>, SinkError>;
+    async fn abort_stale(&self, fence: &Fence<Self::Prepared>) -> Result<Vec<InDoubt>, SinkError>;
 
     /// Everything of this job that is in doubt now: for the operator, the conformance suite and the metrics.
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
@@ -168,13 +166,120 @@ pub struct Fence<P> {
     pub decided: Vec<(TransactionId, P)>,
 }
 
-/// A transaction that is prepared or left open, whose outcome its holder doesn't know.
+/// A transaction that is prepared or left open, whose outcome its holder doesn't know. Printed as its id, with `?` for
+/// what is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InDoubt {
-    /// Whose it is.
-    pub transaction: TransactionId,
+    /// The job that owns it.
+    pub job: JobId,
+    /// The sink that wrote it.
+    pub sink: SinkId,
+    /// The run of the job that began it.
+    pub epoch: Epoch,
+    /// The sink's subtask that began it.
+    pub subtask: SubtaskIndex,
+    /// The checkpoint whose barrier ends it; `None` if another process wrote it, and its name, being one of a pool, does not
+    /// tell.
+    pub checkpoint: Option<CheckpointId>,
     /// Where to find it in the outside system: a path, a transaction id.
     pub location: String,
     /// How long the outside system still keeps it; `None` if for ever.
     pub expires_in: Option<Duration>,
+}
+
+impl InDoubt {
+    /// One of which all is known, and which the outside system keeps for ever. Change single fields with `..`.
+    pub fn new(id: &TransactionId, location: impl Into<String>) -> Self {
+        Self {
+            job: id.job.clone(),
+            sink: id.sink.clone(),
+            epoch: id.epoch,
+            subtask: id.subtask,
+            checkpoint: Some(id.checkpoint),
+            location: location.into(),
+            expires_in: None,
+        }
+    }
+
+    /// Whether it may be this transaction: all that is known of it is equal.
+    pub fn may_be(&self, id: &TransactionId) -> bool {
+        self.job == id.job
+            && self.sink == id.sink
+            && self.epoch == id.epoch
+            && self.subtask == id.subtask
+            && self.checkpoint.is_none_or(|known| known == id.checkpoint)
+    }
+
+    /// Its id; `None` if its checkpoint is not known.
+    pub fn id(&self) -> Option<TransactionId> {
+        Some(TransactionId {
+            job: self.job.clone(),
+            sink: self.sink.clone(),
+            epoch: self.epoch,
+            subtask: self.subtask,
+            checkpoint: self.checkpoint?,
+        })
+    }
+}
+
+impl fmt::Display for InDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            job,
+            sink,
+            epoch,
+            subtask,
+            ..
+        } = self;
+        write!(f, "{job}/{sink}/{epoch}/{subtask}/")?;
+        match self.checkpoint {
+            Some(checkpoint) => write!(f, "{checkpoint}"),
+            None => f.write_str("?"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> TransactionId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_of_which_all_is_known_is_that_transaction_alone() {
+        let this = id("job/sink/1/2/3");
+        let found = InDoubt::new(&this, "here");
+        assert_eq!(found.to_string(), this.to_string());
+        assert_eq!(found.id().as_ref(), Some(&this));
+        assert!(found.may_be(&this));
+        for other in OTHERS.into_iter().chain(["job/sink/1/2/4"]) {
+            assert!(!found.may_be(&id(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn one_of_an_unknown_checkpoint_may_be_of_any() {
+        let found = InDoubt {
+            checkpoint: None,
+            ..InDoubt::new(&id("job/sink/1/2/3"), "here")
+        };
+        assert_eq!(found.to_string(), "job/sink/1/2/?");
+        assert_eq!(found.id(), None);
+        for checkpoint in ["job/sink/1/2/3", "job/sink/1/2/4"] {
+            assert!(found.may_be(&id(checkpoint)), "{checkpoint}");
+        }
+        for other in OTHERS {
+            assert!(!found.may_be(&id(other)), "{other}");
+        }
+    }
+
+    /// Those that differ in one part that is always known.
+    const OTHERS: [&str; 4] = [
+        "job2/sink/1/2/3",
+        "job/sink2/1/2/3",
+        "job/sink/2/2/3",
+        "job/sink/1/1/3",
+    ];
 }

@@ -34,11 +34,28 @@ impl fmt::Display for SplitId {
     }
 }
 
+/// What a source does about input that can't be read as a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnMalformed {
+    /// Stop with an error that says where it is.
+    #[default]
+    Fail,
+    /// Leave it out and count it: see [`SourceBatch::skipped`].
+    Skip,
+}
+
 /// A source that can be read again from any position that it has given out.
 ///
 /// The runtime divides the splits among subtasks and opens one [`SourceReader`] in each. Positions are taken into
 /// every checkpoint; after a crash the readers are opened at the positions of the newest decided checkpoint, and what
 /// they return then must be what they returned the first time: the same records in the same order, split by split.
+///
+/// # New splits
+/// A reader may tell of splits that it was not opened with, because they have come since. From its first event on
+/// (an empty batch will do) such a split is one of the subtask: its position is in the next checkpoint, its event time
+/// counts, and until its first record it holds back the watermark as any other does. After a restart it may be opened by
+/// another subtask, also at another parallelism. No two readers may tell of the same split: let one of them look for new
+/// ones, or let them agree through the source that opened them.
 #[async_trait]
 pub trait Source: Debug + Send + Sync + 'static {
     /// What it reads.
@@ -49,9 +66,15 @@ pub trait Source: Debug + Send + Sync + 'static {
     type Reader: SourceReader<Record = Self::Record, Position = Self::Position>;
 
     /// All splits that exist now. Splits in the checkpoint that are not finished are read even if not named here.
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError>;
+    ///
+    /// `known` are the splits in the newest checkpoint, finished ones too; empty at the very first start. With it a source
+    /// whose user chooses where to begin can tell the first start, to which that choice applies, from a split that has
+    /// come since: nothing of that one was read or passed over, so it is read from its start. A choice is made for good once
+    /// its position is in a checkpoint; so tell it by an empty batch before anything else.
+    async fn splits(&self, known: &[SplitId]) -> Result<Vec<SplitId>, SourceError>;
 
-    /// Opens a reader. `None` as position: from the start of the split.
+    /// Opens a reader. `None` as position: from the start of the split (or where the user chose to begin), as no position of
+    /// it is in the checkpoint.
     ///
     /// *Must* fail, not skip, if a position can't be restored exactly.
     async fn open(

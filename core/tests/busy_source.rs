@@ -24,7 +24,7 @@ impl Source for Busy {
     type Position = u64;
     type Reader = BusyReader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         Ok(vec![SplitId::new("busy")])
     }
 

@@ -62,7 +62,7 @@ impl Source for Failing {
     type Position = u8;
     type Reader = FailingReader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         self.reached.splits_asked.add_permits(1);
         if self.hangs_at_once {
             std::future::pending::<()>().await;
@@ -144,7 +144,7 @@ impl TwoPhaseCommitSinkFunction for Hanging {
         Ok(())
     }
 
-    async fn abort_stale(&self, _: &Fence<()>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, _: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
         Ok(Vec::new())
     }
 

@@ -21,7 +21,7 @@
 //! std::fs::write(folder.path().join("orders.csv"), "id,item\n1,tea\n2,coffee\n")?;
 //!
 //! let source = FileSource::<Order>::csv(folder.path());
-//! let splits = source.splits().await?.into_iter().map(|split| (split, None)).collect();
+//! let splits = source.splits(&[]).await?.into_iter().map(|split| (split, None)).collect();
 //! let mut reader = source.open(splits).await?;
 //! let SourceEvent::Batch(batch) = reader.next().await? else { panic!("no batch") };
 //! assert_eq!(batch.records[1], Order { id: 2, item: "coffee".into() });
@@ -88,5 +88,6 @@ mod format;
 mod sink;
 mod source;
 
+pub use cofferdam::OnMalformed;
 pub use sink::{StagedFile, StagedFileSink, StagedTransaction};
-pub use source::{FilePosition, FileReader, FileSource, OnMalformed, Paths};
+pub use source::{FilePosition, FileReader, FileSource, Paths};

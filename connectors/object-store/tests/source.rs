@@ -49,7 +49,7 @@ async fn read<T: DeserializeOwned + Send + 'static>(
     source: &FileSource<T>,
 ) -> Result<Vec<Event<T>>, SourceError> {
     let splits = source
-        .splits()
+        .splits(&[])
         .await?
         .into_iter()
         .map(|split| (split, None))
@@ -259,7 +259,7 @@ async fn files_are_splits_in_order() {
     let source = FileSource::<Row>::json_lines([empty.as_path(), folder.path()]);
     let path = |name| SplitId::new(folder.path().join(name).to_str().unwrap());
     let splits = vec![SplitId::new(empty.to_str().unwrap()), path("a"), path("b")];
-    assert_eq!(source.splits().await.unwrap(), splits);
+    assert_eq!(source.splits(&[]).await.unwrap(), splits);
 
     let events = read(&source).await.unwrap();
     let told: Vec<_> = events
@@ -336,7 +336,7 @@ async fn a_dropped_reader_stops() {
     let path = write(&folder, "rows", csv_text(&rows(5000), "\n").as_bytes());
     let source = FileSource::<Row>::csv(path);
     let splits: Vec<_> = source
-        .splits()
+        .splits(&[])
         .await
         .unwrap()
         .into_iter()

@@ -22,6 +22,10 @@ impl FolderSink {
         self.folder.join(id.to_string().replace('/', "."))
     }
 
+    fn waiting(&self, id: &TransactionId) -> InDoubt {
+        InDoubt::new(id, self.staged(id).display().to_string())
+    }
+
     fn list_staged(&self) -> io::Result<Vec<TransactionId>> {
         let mut ids = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -106,7 +110,7 @@ impl TwoPhaseCommitSinkFunction for FolderSink {
         }
     }
 
-    async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
         let mut stale = self.list_staged().map_err(failed)?;
         stale.retain(|id| {
             let ours = id.job == fence.job && id.sink == fence.sink;
@@ -116,20 +120,12 @@ impl TwoPhaseCommitSinkFunction for FolderSink {
         for id in &stale {
             remove(self.staged(id))?;
         }
-        Ok(stale)
+        Ok(stale.iter().map(|id| self.waiting(id)).collect())
     }
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
         let ids = self.list_staged().map_err(failed)?;
-        let in_doubt = |id: TransactionId| InDoubt {
-            location: self.staged(&id).display().to_string(),
-            transaction: id,
-            expires_in: None,
-        };
-        Ok(ids
-            .into_iter()
-            .filter(|id| id.job == *job)
-            .map(in_doubt)
-            .collect())
+        let ours = ids.iter().filter(|id| id.job == *job);
+        Ok(ours.map(|id| self.waiting(id)).collect())
     }
 }

@@ -35,14 +35,12 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
         &self,
         launch: &mut Launch,
     ) -> Result<Vec<BTreeMap<SplitId, Option<SplitSnapshot>>>, SourceError> {
-        let today = self
-            .source
-            .splits()
-            .await?
-            .into_iter()
-            .map(|split| (split, None));
         let stored = launch.splits.iter().filter(|split| split.source == self.id);
-        let stored = stored.map(|split| (split.split.clone(), Some(split.clone())));
+        let stored: Vec<&SplitSnapshot> = stored.collect();
+        let known: Vec<SplitId> = stored.iter().map(|split| split.split.clone()).collect();
+        let today = self.source.splits(&known).await?.into_iter();
+        let today = today.map(|split| (split, None));
+        let stored = (stored.into_iter()).map(|split| (split.split.clone(), Some(split.clone())));
         let all: BTreeMap<SplitId, Option<SplitSnapshot>> = today.chain(stored).collect();
         let mut assigned: Vec<_> = launch.subtasks().map(|_| BTreeMap::new()).collect();
         let count = assigned.len();

@@ -26,7 +26,7 @@ pub(crate) trait ErasedSink: Send + Sync {
         epoch: Epoch,
         newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
-    ) -> Result<Vec<TransactionId>, SinkError>;
+    ) -> Result<Vec<InDoubt>, SinkError>;
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
 }
 
@@ -52,7 +52,7 @@ impl<S: TwoPhaseCommitSinkFunction> ErasedSink for Arc<S> {
         epoch: Epoch,
         newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         let decided = decided
             .iter()
             .map(|(id, handle)| Ok((id.clone(), decode::<S::Prepared>(id, handle)?)))

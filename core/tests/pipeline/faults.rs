@@ -106,7 +106,7 @@ pub async fn after_a_crash(parallelism: u32) -> World<MemorySource<Event>> {
     let decided = world.observed.decided();
     let (committable, stale): (Vec<_>, Vec<_>) = in_doubt
         .into_iter()
-        .partition(|found| decided.contains(&found.transaction));
+        .partition(|found| decided.iter().any(|id| found.may_be(id)));
     assert!(!committable.is_empty() && !stale.is_empty());
     world
 }

@@ -186,11 +186,7 @@ async fn a_refused_commit_stops_the_job_and_keeps_its_handle() {
     let again = run(world.job(&plan), &plan).await.error();
     assert!(matches!(again, JobError::CommitRefused { .. }), "{again}");
     let in_doubt = world.job(&Plan::none()).in_doubt().await.unwrap();
-    assert!(
-        in_doubt
-            .iter()
-            .any(|found| found.transaction == transaction)
-    );
+    assert!(in_doubt.iter().any(|found| found.may_be(&transaction)));
     world.finish(1).await;
     world.check().await;
 }

@@ -38,7 +38,7 @@ impl<T: Clone + std::fmt::Debug + Send + Sync + 'static> Source for Rows<T> {
     type Position = usize;
     type Reader = RowReader<T>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         let name = |index| SplitId::new(format!("{index:03}"));
         Ok((0..self.splits.len()).map(name).collect())
     }

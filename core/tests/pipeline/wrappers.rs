@@ -63,6 +63,7 @@ pub struct Faulty<S> {
     pub plan: Plan,
     pub observed: Observed,
     pub max_prepared: Option<usize>,
+    pub expiry: Option<Duration>,
     /// Whether one run at a time is alive: then recovery must have left nothing in doubt when a transaction begins.
     pub alone: bool,
 }
@@ -75,8 +76,8 @@ impl<S: TwoPhaseCommitSinkFunction> Faulty<S> {
         };
         let mut prepared = BTreeMap::new();
         for found in self.inner.in_doubt(&JobId::new("faults").unwrap()).await? {
-            let id = found.transaction;
-            *prepared.entry((id.sink, id.epoch, id.subtask)).or_insert(0) += 1;
+            let holder = (found.sink, found.epoch, found.subtask);
+            *prepared.entry(holder).or_insert(0) += 1;
         }
         for (holder, count) in prepared {
             self.observed
@@ -99,6 +100,7 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             max_prepared: self.max_prepared,
+            expiry: self.expiry,
             ..self.inner.capabilities()
         }
     }
@@ -106,10 +108,9 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
     async fn begin(&self, id: &TransactionId) -> Result<S::Transaction, SinkError> {
         if self.alone {
             for found in self.inner.in_doubt(&id.job).await? {
-                let older = found.transaction.epoch < id.epoch && found.transaction.sink == id.sink;
-                self.observed.demand(!older, || {
-                    format!("{id} begins while {} is in doubt", found.transaction)
-                });
+                let older = found.epoch < id.epoch && found.sink == id.sink;
+                self.observed
+                    .demand(!older, || format!("{id} begins while {found} is in doubt"));
             }
         }
         self.plan
@@ -172,10 +173,7 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
         self.plan.around(Op::Abort, sink_error, abort).await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<S::Prepared>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<S::Prepared>) -> Result<Vec<InDoubt>, SinkError> {
         for (id, _) in &fence.decided {
             let committed = self.observed.with(|facts| facts.committed.contains(id));
             self.observed.demand(committed, || {
@@ -184,8 +182,8 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
         }
         let abort = async {
             let aborted = self.inner.abort_stale(fence).await?;
-            for id in &aborted {
-                let lost = self.observed.with(|facts| facts.decided.contains(id));
+            for id in aborted.iter().filter_map(InDoubt::id) {
+                let lost = self.observed.with(|facts| facts.decided.contains(&id));
                 self.observed
                     .demand(!lost, || format!("{id} is decided, and aborted as stale"));
             }
@@ -290,9 +288,9 @@ impl<S: Source> Source for FaultySource<S> {
     type Position = S::Position;
     type Reader = FaultyReader<S::Reader>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, known: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         self.plan
-            .around(Op::Splits, source_error, self.inner.splits())
+            .around(Op::Splits, source_error, self.inner.splits(known))
             .await
     }
 

@@ -192,7 +192,7 @@ impl Process {
         epoch: u64,
         newest: u64,
         decided: &[Handle],
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         self.abort_stale_of(job(), epoch, newest, decided).await
     }
 
@@ -203,7 +203,7 @@ impl Process {
         epoch: u64,
         newest: u64,
         decided: &[Handle],
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         let decided = decided
             .iter()
             .map(|handle| (handle.id.clone(), handle.json.clone()));
@@ -239,14 +239,10 @@ impl Process {
 
     pub(crate) async fn nothing_in_doubt_before(&self, epoch: u64) -> Result<(), Stop> {
         let mut in_doubt = self.in_doubt().await?;
-        in_doubt.retain(|found| found.transaction.sink == sink());
-        match in_doubt
-            .iter()
-            .find(|found| found.transaction.epoch < Epoch(epoch))
-        {
+        in_doubt.retain(|found| found.sink == sink());
+        match in_doubt.iter().find(|found| found.epoch < Epoch(epoch)) {
             Some(found) => Err(Stop::failed(format!(
-                "{} is in doubt after epoch {epoch} has recovered",
-                found.transaction
+                "{found} is in doubt after epoch {epoch} has recovered"
             ))),
             None => Ok(()),
         }

@@ -35,7 +35,7 @@ pub(crate) trait Instance: Debug + Send + Sync {
     fn reread(&self, handle: &str) -> Result<String, SinkError>;
     async fn commit(&self, id: &TransactionId, handle: &str) -> Result<Committed, CommitError>;
     async fn abort(&self, unfinished: Unfinished<AnyTransaction, String>) -> Result<(), SinkError>;
-    async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<TransactionId>, SinkError>;
+    async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<InDoubt>, SinkError>;
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
 }
 
@@ -190,7 +190,7 @@ impl<F: Factory> Instance for Typed<F> {
         self.sink.abort(unfinished).await
     }
 
-    async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<InDoubt>, SinkError> {
         let decode = |(id, handle): (TransactionId, String)| Ok((id, Self::decode(&handle)?));
         let fence = Fence {
             decided: fence

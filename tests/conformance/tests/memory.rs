@@ -63,7 +63,7 @@ impl Observer for Shelf {
         let in_doubt = in_doubt.map_err(|error| Trouble::failed("list what is in doubt", error))?;
         Ok(in_doubt
             .into_iter()
-            .map(|found| found.transaction.to_string())
+            .map(|found| found.to_string())
             .collect())
     }
 

@@ -30,8 +30,8 @@ impl<S: Source> Source for SlowSource<S> {
     type Position = S::Position;
     type Reader = SlowReader<S::Reader>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
-        self.inner.splits().await
+    async fn splits(&self, known: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
+        self.inner.splits(known).await
     }
 
     async fn open(

@@ -76,7 +76,7 @@ impl Source for Readings {
     type Position = usize;
     type Reader = Reader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         Ok((0..SPLITS)
             .map(|split| SplitId::new(split.to_string()))
             .collect())

@@ -146,10 +146,7 @@ impl<T: Serialize + Debug + Send + 'static> TwoPhaseCommitSinkFunction for Witne
         self.inner.abort(unfinished).await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<StagedFile>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<StagedFile>) -> Result<Vec<InDoubt>, SinkError> {
         self.witness.say("sweeping", fence.sink.as_str());
         self.inner.abort_stale(fence).await
     }

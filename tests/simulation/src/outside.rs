@@ -217,7 +217,7 @@ impl Outside {
     pub async fn abort_stale(
         &self,
         fence: &Fence<MemoryHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         match self.flaw {
             Some(Flaw::NeverAbortsStale) => Ok(Vec::new()),
             Some(Flaw::AbortsNewerEpochs) => {

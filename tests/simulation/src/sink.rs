@@ -96,10 +96,9 @@ impl SimulatedSink {
     /// What must hold before a transaction begins.
     async fn demand_nothing_in_doubt(&self, id: &TransactionId) -> Result<(), SinkError> {
         for found in self.outside.in_doubt(&id.job).await? {
-            let older = found.transaction.epoch < id.epoch;
-            self.observed().demand(!older, || {
-                format!("{id} begins while {} is in doubt", found.transaction)
-            });
+            let older = found.epoch < id.epoch;
+            self.observed()
+                .demand(!older, || format!("{id} begins while {found} is in doubt"));
         }
         Ok(())
     }
@@ -111,8 +110,7 @@ impl SimulatedSink {
         };
         let mut held = BTreeMap::new();
         for found in self.outside.in_doubt(job).await? {
-            let id = found.transaction;
-            *held.entry((id.epoch, id.subtask)).or_insert(0) += 1;
+            *held.entry((found.epoch, found.subtask)).or_insert(0) += 1;
         }
         for (holder, count) in held {
             self.observed().demand(count <= limit, || {
@@ -244,10 +242,7 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
         call.leave(aborted).await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<MemoryHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<MemoryHandle>) -> Result<Vec<InDoubt>, SinkError> {
         let call = self.process.enter(Op::AbortStale, Subject::Other).await?;
         for (id, _) in &fence.decided {
             let committed = self.observed().with(|facts| facts.committed.contains(id));
@@ -261,8 +256,8 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
             Box::pin(async move {
                 let aborted = ours.outside.abort_stale(&fence).await?;
                 ours.observed().with(|facts| {
-                    for id in &aborted {
-                        facts.abort(id, "a later epoch");
+                    for id in aborted.iter().filter_map(InDoubt::id) {
+                        facts.abort(&id, "a later epoch");
                         facts.reached.count(Rare::StaleAborted);
                     }
                 });

@@ -43,7 +43,7 @@ impl Source for SimulatedSource {
     type Position = usize;
     type Reader = SimulatedReader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         let call = self.process.enter(Op::Splits, Subject::Other).await?;
         let name = |index| SplitId::new(format!("{index:03}"));
         call.leave(Ok((0..self.rows.len()).map(name).collect()))

@@ -64,7 +64,7 @@ impl World {
             self.observed.event(id, Event::Quiet);
             let in_doubt = outside.in_doubt(&job).await.unwrap_or_default();
             self.observed.demand(in_doubt.is_empty(), || {
-                let names = in_doubt.iter().map(|found| found.transaction.to_string());
+                let names = in_doubt.iter().map(ToString::to_string);
                 format!(
                     "in doubt at the end: {}",
                     names.collect::<Vec<_>>().join(", ")

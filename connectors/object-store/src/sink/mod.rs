@@ -140,10 +140,7 @@ impl<T: Serialize + Send + 'static> TwoPhaseCommitSinkFunction for StagedFileSin
         .await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<StagedFile>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<StagedFile>) -> Result<Vec<InDoubt>, SinkError> {
         let (folder, fence) = (self.folder.clone(), fence.clone());
         blocking(move || settle::sweep(&folder, &fence)).await
     }
@@ -197,15 +194,13 @@ fn pre_commit(
 
 fn in_doubt(folder: &Folder, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
     let mut found = Vec::new();
-    for (transaction, name) in folder.list_staged()? {
+    for (id, name) in folder.list_staged()? {
         // A second name of published data is in no doubt.
-        if transaction.job == *job && !local::exists(&folder.published(&name))? {
-            let location = folder.staged(&name).display().to_string();
-            found.push(InDoubt {
-                transaction,
-                location,
-                expires_in: None,
-            });
+        if id.job == *job && !local::exists(&folder.published(&name))? {
+            found.push(InDoubt::new(
+                &id,
+                folder.staged(&name).display().to_string(),
+            ));
         }
     }
     Ok(found)

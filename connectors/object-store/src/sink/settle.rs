@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use cofferdam::{CommitError, Committed, Fence, SinkError, TransactionId};
+use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, TransactionId};
 
 use super::local::{self, Content, Folder};
 use super::name;
@@ -159,10 +159,7 @@ pub(super) fn withdraw(
 /// Removes what older epochs of the fence's job and sink left staged, but for what is decided.
 ///
 /// It need not be durable either.
-pub(super) fn sweep(
-    folder: &Folder,
-    fence: &Fence<StagedFile>,
-) -> Result<Vec<TransactionId>, SinkError> {
+pub(super) fn sweep(folder: &Folder, fence: &Fence<StagedFile>) -> Result<Vec<InDoubt>, SinkError> {
     let ours = |id: &TransactionId| id.job == fence.job && id.sink == fence.sink;
     let mut staged = folder.list_staged()?;
     staged.retain(|(id, _)| ours(id));
@@ -184,8 +181,9 @@ pub(super) fn sweep(
         }
         // A second name of published data goes too, but nothing is undone by that.
         let committed = local::exists(&folder.published(&name))?;
-        if local::remove(&folder.staged(&name))? && !committed {
-            undone.push(id);
+        let staged = folder.staged(&name);
+        if local::remove(&staged)? && !committed {
+            undone.push(InDoubt::new(&id, staged.display().to_string()));
         }
     }
     Ok(undone)

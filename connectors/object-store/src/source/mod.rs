@@ -12,11 +12,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use cofferdam::{CheckpointId, Source, SourceError, SplitId, async_trait};
+use cofferdam::{CheckpointId, OnMalformed, Source, SourceError, SplitId, async_trait};
 use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 
-pub use self::batch::OnMalformed;
 pub use self::paths::Paths;
 pub use self::position::FilePosition;
 pub use self::reader::FileReader;
@@ -89,7 +88,7 @@ impl<T: DeserializeOwned + Send + 'static> Source for FileSource<T> {
     type Position = FilePosition;
     type Reader = FileReader<T>;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
+    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
         let paths = self.paths.clone();
         blocking(move || paths.splits()).await
     }

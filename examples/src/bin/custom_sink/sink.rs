@@ -37,6 +37,10 @@ impl JournalSink {
             .join(id.to_string().replace('/', "."))
     }
 
+    fn waiting(&self, id: &TransactionId) -> InDoubt {
+        InDoubt::new(id, self.prepared(id).display().to_string())
+    }
+
     /// Every block that is prepared, by the names of its files.
     pub(crate) fn list_prepared(&self) -> io::Result<Vec<TransactionId>> {
         let entries = match fs::read_dir(self.folder.join("prepared")) {
@@ -243,10 +247,7 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
         }
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<PreparedBlock>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<PreparedBlock>) -> Result<Vec<InDoubt>, SinkError> {
         let mut ids = self.blocking("list blocks", Self::list_prepared).await?;
         ids.retain(|id| id.job == fence.job && id.sink == fence.sink);
         if let Some(newer) = ids.iter().find(|id| id.epoch > fence.epoch) {
@@ -266,7 +267,7 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
         }
         let decided = |id: &TransactionId| fence.decided.iter().any(|(decided, _)| decided == id);
         ids.retain(|id| id.epoch < fence.epoch && !decided(id));
-        let stale = ids.clone();
+        let stale = ids.iter().map(|id| self.waiting(id)).collect();
         let remove_all =
             move |sink: &Self| ids.iter().try_for_each(|id| remove(&sink.prepared(id)));
         self.blocking("remove stale blocks", remove_all).await?;
@@ -275,12 +276,7 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
         let ids = self.blocking("list blocks", Self::list_prepared).await?;
-        let ours = ids.into_iter().filter(|id| id.job == *job);
-        let in_doubt = |transaction: TransactionId| InDoubt {
-            location: self.prepared(&transaction).display().to_string(),
-            transaction,
-            expires_in: None,
-        };
-        Ok(ours.map(in_doubt).collect())
+        let ours = ids.iter().filter(|id| id.job == *job);
+        Ok(ours.map(|id| self.waiting(id)).collect())
     }
 }

@@ -127,11 +127,18 @@ fn step(db: &Connection, id: &TransactionId, from: &str, to: &str) -> rusqlite::
     Ok(db.execute(sql, [to, &id.to_string(), from])? == 1)
 }
 
-fn ids(db: &Connection, sql: &str, of: impl Params) -> rusqlite::Result<Vec<TransactionId>> {
+/// The staged transactions whose ids a statement returns.
+fn staged<R: TableRow>(
+    db: &Connection,
+    sql: &str,
+    of: impl Params,
+) -> rusqlite::Result<Vec<InDoubt>> {
     let mut query = db.prepare(sql)?;
+    let location = format!("staged_{}", R::TABLE);
+    let in_doubt = |id| InDoubt::new(&id, location.as_str());
     let names = query.query_map(of, |row| row.get::<_, String>(0))?;
-    let parsed = names.map(|name| Ok(name?.parse().ok()));
-    parsed.filter_map(Result::transpose).collect()
+    let found = names.map(|name| Ok(name?.parse().ok().map(in_doubt)));
+    found.filter_map(Result::transpose).collect()
 }
 
 #[async_trait]
@@ -218,7 +225,7 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
         .await
     }
 
-    async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
         let (fence, newest) = (fence.clone(), fence.newest.map(|newest| newest.0));
         let visible = "SELECT max(checkpoint) FROM cofferdam_transactions
                        WHERE job = ? AND sink = ? AND state = 'committed'";
@@ -240,7 +247,11 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
                 return Ok(Err(SinkError::configuration(text).hint(hint)));
             }
             let decided = serde_json::json!(fence.decided).to_string();
-            Ok(Ok(ids(db, sweep, params![job, sink, epoch, decided])?))
+            Ok(Ok(staged::<R>(
+                db,
+                sweep,
+                params![job, sink, epoch, decided],
+            )?))
         })
         .await
     }
@@ -248,12 +259,7 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
         let job = job.to_string();
         let sql = "SELECT id FROM cofferdam_transactions WHERE job = ? AND state <> 'committed'";
-        let in_doubt = |transaction| InDoubt {
-            transaction,
-            location: format!("staged_{}", R::TABLE),
-            expires_in: None,
-        };
-        self.atomically(move |db| Ok(Ok(ids(db, sql, [job])?.into_iter().map(in_doubt).collect())))
+        self.atomically(move |db| Ok(Ok(staged::<R>(db, sql, [job])?)))
             .await
     }
 }

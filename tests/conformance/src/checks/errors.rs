@@ -173,7 +173,7 @@ async fn declared(trial: Arc<Trial>) -> Result<(), Stop> {
         .in_doubt()
         .await?
         .iter()
-        .any(|found| found.transaction == transaction);
+        .any(|found| found.may_be(&transaction));
     let Some(handle) = handle else {
         // Nothing to resume, and nothing was claimed.
         trial.decided(&transaction);
@@ -213,10 +213,9 @@ async fn declared(trial: Arc<Trial>) -> Result<(), Stop> {
         Committed::Now | Committed::Before => {}
     }
     let listed = next.in_doubt().await?;
-    if let Some(found) = listed.iter().find(|found| found.transaction == transaction) {
+    if let Some(found) = listed.iter().find(|found| found.may_be(&transaction)) {
         return Err(Stop::failed(format!(
-            "{} is committed, and listed as in doubt",
-            found.transaction
+            "{transaction} is committed, and {found} is listed as in doubt"
         )));
     }
     trial.expect_rows(20).await

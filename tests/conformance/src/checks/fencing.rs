@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use cofferdam::{CommitError, ErrorKind, JobId, SinkError, SinkId, TransactionId};
+use cofferdam::{CommitError, ErrorKind, InDoubt, JobId, SinkError, SinkId, TransactionId};
 
 use crate::check::{Stop, checks};
 use crate::pipeline::{Crash, Decisions, Run};
@@ -110,10 +110,14 @@ async fn zombie_commits(trial: Arc<Trial>) -> Result<(), Stop> {
 }
 
 /// Fenced, or nothing to do: the rest shows in what epoch 3 can still commit.
-fn without_effect(aborted: Result<Vec<TransactionId>, SinkError>) -> Result<(), Stop> {
+fn without_effect(aborted: Result<Vec<InDoubt>, SinkError>) -> Result<(), Stop> {
     match aborted {
         Ok(aborted) if aborted.is_empty() => Ok(()),
-        Ok(aborted) => Err(Stop::failed(format!("a zombie aborts {aborted:?}"))),
+        Ok(aborted) => {
+            let aborted: Vec<_> = aborted.iter().map(ToString::to_string).collect();
+            let aborted = aborted.join(", ");
+            Err(Stop::failed(format!("a zombie aborts {aborted}")))
+        }
         Err(error) if error.kind() == ErrorKind::Fenced => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -164,7 +168,7 @@ async fn zombie_in_recovery(trial: Arc<Trial>) -> Result<(), Stop> {
             None => {
                 // It may still find the stale one, if that is what it was about to abort; it must not touch the fresh one.
                 match sleeping.await {
-                    Ok(aborted) if aborted.contains(&fresh.id) => {
+                    Ok(aborted) if aborted.iter().any(|one| one.may_be(&fresh.id)) => {
                         return Err(Stop::failed(format!("a zombie aborts {}", fresh.id)));
                     }
                     Err(error)

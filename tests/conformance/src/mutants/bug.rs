@@ -161,7 +161,7 @@ pub trait Bug: Described + Debug + Default + Send + Sync + 'static {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.sweep(fence).await
     }
 

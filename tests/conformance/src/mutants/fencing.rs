@@ -1,6 +1,6 @@
 //! Old runs that are not kept out, and new ones that go too far.
 
-use cofferdam::{Fence, SinkError, TransactionId, async_trait};
+use cofferdam::{Fence, InDoubt, SinkError, TransactionId, async_trait};
 
 use super::bug::{Bug, Sink, bug};
 use crate::reference::{OpenTransaction, ReferenceHandle, is_stale};
@@ -9,13 +9,13 @@ use crate::reference::{OpenTransaction, ReferenceHandle, is_stale};
 async fn abort_where(
     sink: &Sink,
     is_to_go: impl Fn(&TransactionId) -> bool + Send,
-) -> Result<Vec<TransactionId>, SinkError> {
+) -> Result<Vec<InDoubt>, SinkError> {
     let mut stale = sink.undecided_ids().await?;
     stale.retain(is_to_go);
     for id in &stale {
         sink.drop_named(id.to_string()).await?;
     }
-    Ok(stale)
+    Ok(stale.iter().map(|id| sink.undecided_one(id)).collect())
 }
 
 fn is_ours(id: &TransactionId, fence: &Fence<ReferenceHandle>) -> bool {
@@ -39,7 +39,7 @@ impl Bug for AbortAll {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| is_ours(id, fence) && !is_decided(id, fence)).await
     }
@@ -58,7 +58,7 @@ impl Bug for PrefixMatch {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| {
@@ -87,7 +87,7 @@ impl Bug for NoFence {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| is_stale(id, fence)).await
     }
@@ -106,7 +106,7 @@ impl Bug for IgnoresNewest {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         abort_where(sink, |id| is_stale(id, fence)).await
     }
@@ -125,7 +125,7 @@ impl Bug for SweepsItself {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| {
@@ -148,7 +148,7 @@ impl Bug for SparesTheLast {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| {
@@ -171,7 +171,7 @@ impl Bug for AbortsDecided {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         let mut fence = fence.clone();
         fence.decided.clear();
         sink.sweep(&fence).await

@@ -158,10 +158,7 @@ impl<B: Bug> TwoPhaseCommitSinkFunction for MutantSink<B> {
         self.within(Call::Abort, aborted).await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<MutantHandle<B>>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<MutantHandle<B>>) -> Result<Vec<InDoubt>, SinkError> {
         let handle = |(id, prepared): &(TransactionId, MutantHandle<B>)| {
             (id.clone(), prepared.noted.handle.clone())
         };

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use cofferdam::{
-    CommitError, Committed, Epoch, Fence, JobId, SinkError, SubtaskIndex, TransactionId,
+    CommitError, Committed, Epoch, Fence, InDoubt, JobId, SinkError, SubtaskIndex, TransactionId,
     Unfinished, async_trait,
 };
 
@@ -113,7 +113,7 @@ impl Bug for NoEpochInName {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.refuse_unknown_output(fence).await?;
         Ok(Vec::new())
     }

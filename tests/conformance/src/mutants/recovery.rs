@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cofferdam::{CommitError, Committed, Fence, SinkError, TransactionId, async_trait};
+use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, TransactionId, async_trait};
 
 use super::bug::{Bug, NotedHandle, Sink, bug};
 use crate::reference::{OpenTransaction, ReferenceHandle};
@@ -116,7 +116,7 @@ impl Bug for Leak {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         sink.refuse_unknown_output(fence).await?;
         Ok(Vec::new())
@@ -136,7 +136,7 @@ impl Bug for LeavesOpen {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         let mut fence = fence.clone();
         let handle = |transaction: TransactionId| ReferenceHandle {
             transaction,
@@ -190,7 +190,7 @@ impl Bug for SelfDeadlock {
         &self,
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
         sink.refuse_unknown_output(fence).await?;
         *self

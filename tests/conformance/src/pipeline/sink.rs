@@ -67,7 +67,7 @@ impl TwoPhaseCommitSinkFunction for PipelineSink {
         }
     }
 
-    async fn abort_stale(&self, fence: &Fence<Handle>) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<Handle>) -> Result<Vec<InDoubt>, SinkError> {
         let newest = fence.newest.map_or(0, |newest| newest.0);
         let decided: Vec<Handle> = fence
             .decided
@@ -76,7 +76,8 @@ impl TwoPhaseCommitSinkFunction for PipelineSink {
             .collect();
         let abort = self.process.abort_stale(fence.epoch.0, newest, &decided);
         let aborted = self.crash.around(abort).await?;
-        self.aborted(aborted.clone());
+        // Of one whose checkpoint is not known, the history says nothing.
+        self.aborted(aborted.iter().filter_map(InDoubt::id).collect());
         Ok(aborted)
     }
 

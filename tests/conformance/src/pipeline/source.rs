@@ -19,8 +19,8 @@ impl Source for Paced {
     type Position = usize;
     type Reader = PacedReader;
 
-    async fn splits(&self) -> Result<Vec<SplitId>, SourceError> {
-        self.0.splits().await
+    async fn splits(&self, known: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
+        self.0.splits(known).await
     }
 
     async fn open(

@@ -165,10 +165,7 @@ impl<T: Encode> TwoPhaseCommitSinkFunction for ReferenceSink<T> {
         self.client.within(self.undo(unfinished)).await
     }
 
-    async fn abort_stale(
-        &self,
-        fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    async fn abort_stale(&self, fence: &Fence<ReferenceHandle>) -> Result<Vec<InDoubt>, SinkError> {
         self.client.within(self.sweep(fence)).await
     }
 

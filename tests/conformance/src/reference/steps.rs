@@ -211,7 +211,7 @@ impl<T> ReferenceSink<T> {
     pub(crate) async fn sweep(
         &self,
         fence: &Fence<ReferenceHandle>,
-    ) -> Result<Vec<TransactionId>, SinkError> {
+    ) -> Result<Vec<InDoubt>, SinkError> {
         // First, so that what is listed below is all there will ever be of older epochs.
         self.fence(&fence.job, &fence.sink, fence.epoch).await?;
         self.refuse_unknown_output(fence).await?;
@@ -220,7 +220,12 @@ impl<T> ReferenceSink<T> {
         for id in &stale {
             self.drop_named(id.to_string()).await?;
         }
-        Ok(stale)
+        Ok(stale.iter().map(|id| self.undecided_one(id)).collect())
+    }
+
+    pub(crate) fn undecided_one(&self, id: &TransactionId) -> InDoubt {
+        let address = self.client.address();
+        InDoubt::new(id, format!("transaction {id} at {address}"))
     }
 
     /// Output of checkpoints after the newest that is decided would be written a second time.
@@ -270,11 +275,9 @@ impl<T> ReferenceSink<T> {
                 continue;
             };
             if transaction.job == *job {
-                let (name, address) = (one.transaction, self.client.address());
                 in_doubt.push(InDoubt {
-                    transaction,
-                    location: format!("transaction {name} at {address}"),
                     expires_in: Some(Duration::from_millis(one.expires_in_millis)),
+                    ..self.undecided_one(&transaction)
                 });
             }
         }
