@@ -1,6 +1,7 @@
 //! How to reach a cluster: one description for both clients, the library that moves records and our own that finishes
 //! transactions.
 
+mod client_events;
 mod secret;
 mod security;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+pub(crate) use self::client_events::ClientEvents;
 pub(crate) use self::secret::Secret;
 pub use self::security::{BearerToken, Sasl, Tls, TokenSource};
 pub(crate) use self::security::{Credentials, Mechanism};
@@ -112,7 +114,8 @@ impl KafkaConnection {
             .set("client.id", client_id)
             // A dead connection is tried again at once rather than after seconds.
             .set("reconnect.backoff.ms", "50")
-            .set("reconnect.backoff.max.ms", "1000");
+            .set("reconnect.backoff.max.ms", "1000")
+            .set_log_level(client_events::log_level());
         let protocol = match (tls.is_some(), sasl.is_some()) {
             (false, false) => "plaintext",
             (true, false) => "ssl",
