@@ -39,7 +39,10 @@ pub trait Serializer<T>: Send + Sync + 'static {
 
 impl<T, F> Serializer<T> for F
 where
-    F: Fn(&T, &mut OutgoingRecord) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    F: Fn(&T, &mut OutgoingRecord) -> Result<(), Box<dyn Error + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
 {
     fn serialize(
         &self,
@@ -149,7 +152,10 @@ impl OutgoingRecord {
     /// Adds a header.
     pub fn header(&mut self, name: &str, value: &[u8]) {
         let headers = self.headers.take().unwrap_or_default();
-        self.headers = Some(headers.insert(Header { key: name, value: Some(value) }));
+        self.headers = Some(headers.insert(Header {
+            key: name,
+            value: Some(value),
+        }));
     }
 
     /// Back to nothing, with the buffers kept.
@@ -169,7 +175,11 @@ impl OutgoingRecord {
         &'a self,
         topic: &'a str,
     ) -> rdkafka::producer::BaseRecord<'a, [u8], [u8]> {
-        let topic = if self.topic.is_empty() { topic } else { &self.topic };
+        let topic = if self.topic.is_empty() {
+            topic
+        } else {
+            &self.topic
+        };
         rdkafka::producer::BaseRecord {
             topic,
             partition: self.partition,

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::producer::TransactionProducer;
 use super::site::Site;
 use crate::error::sink_error;
-use crate::transactions::{Evidence, Lane, Producer, TransactionState, evidence_group};
+use crate::transactions::{Evidence, Lane, Producer, TransactionState};
 use crate::wire::Deadline;
 
 /// A producer that can write at once.
@@ -63,10 +63,6 @@ impl LanePool {
         })
     }
 
-    pub(super) fn lane(&self) -> &Lane {
-        &self.lane
-    }
-
     fn busy(&self) -> MutexGuard<'_, BTreeMap<u32, Option<CheckpointId>>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,16 +102,26 @@ impl LanePool {
     }
 
     /// The first slot that nothing is prepared or open under, as far as this process knows and the cluster says.
-    async fn free_slot(self: &Arc<Self>, site: &Site, deadline: Deadline) -> Result<Slot, SinkError> {
+    async fn free_slot(
+        self: &Arc<Self>,
+        site: &Site,
+        deadline: Deadline,
+    ) -> Result<Slot, SinkError> {
         loop {
             let number = {
                 let mut busy = self.busy();
-                let number = (0..).find(|number| !busy.contains_key(number)).unwrap_or(u32::MAX);
+                let number = (0..)
+                    .find(|number| !busy.contains_key(number))
+                    .unwrap_or(u32::MAX);
                 busy.insert(number, None);
                 number
             };
-            let mut slot = Slot { number, pool: Arc::clone(self), kept: false };
-            let id = self.lane.transactional_id(number);
+            let mut slot = Slot {
+                number,
+                pool: Arc::clone(self),
+                kept: false,
+            };
+            let id = site.names.transactional_id(&self.lane, number);
             let found = site.transactions.describe(&id, deadline).await;
             let found = found.map_err(|error| sink_error(format!("can't look at {id}"), error))?;
             match found.map(|found| found.state) {
@@ -135,7 +141,8 @@ impl Site {
         slot: Slot,
         deadline: Deadline,
     ) -> Result<Ready, SinkError> {
-        let transactional_id = lane.transactional_id(slot.number);
+        self.check_options()?;
+        let transactional_id = self.names.transactional_id(lane, slot.number);
         let config = self.producer_config(&transactional_id);
         let events = self.events();
         let patience = self.transactions.cluster.connection().settings.patience;
@@ -143,8 +150,13 @@ impl Site {
         let producer = tokio::task::spawn_blocking(start).await.map_err(|error| {
             SinkError::transient("the start of a producer came to no end").caused_by(error)
         })??;
-        let group = evidence_group(&lane.job, &lane.sink, lane.subtask);
-        let described = self.transactions.describe(&transactional_id, deadline).await;
+        let group = self
+            .names
+            .evidence_group(&lane.job, &lane.sink, lane.subtask);
+        let described = self
+            .transactions
+            .describe(&transactional_id, deadline)
+            .await;
         let described = described
             .map_err(|error| sink_error(format!("can't look at {transactional_id}"), error))?;
         let Some(described) = described else {
@@ -158,7 +170,10 @@ impl Site {
             slot,
             transactional_id,
             producer,
-            identity: Producer { id: described.producer_id, epoch: described.producer_epoch },
+            identity: Producer {
+                id: described.producer_id,
+                epoch: described.producer_epoch,
+            },
             evidence: evidence.unwrap_or_default(),
         })
     }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cofferdam::{
-    AtomicUnit, Capabilities, CommitError, Committed, Evidence, Fence, Fencing, InDoubt, Isolation, JobId, Resume,
-    SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    AtomicUnit, Capabilities, CommitError, Committed, Evidence, Fence, Fencing, InDoubt, Isolation,
+    JobId, Resume, SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 
 use self::lane::LanePool;
@@ -22,27 +22,12 @@ use self::site::Site;
 pub use self::transaction::KafkaTransaction;
 use crate::connection::KafkaConnection;
 use crate::records::{Bytes, Json, Serializer, WithKey};
-use crate::transactions::{Lane, PreparedTransaction, Transactions};
+use crate::transactions::{Lane, Names, PREFIX, PreparedTransaction, Transactions};
 use crate::wire::Cluster;
 
 /// How long the cluster keeps a prepared transaction: as long as brokers allow by default
 /// (`transaction.max.timeout.ms`).
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-
-/// Settings of librdkafka that are the sink's own business.
-const RESERVED: &[&str] = &[
-    "acks",
-    "bootstrap.servers",
-    "client.id",
-    "delivery.report.only.error",
-    "enable.gapless.guarantee",
-    "enable.idempotence",
-    "metadata.broker.list",
-    "request.required.acks",
-    "security.protocol",
-    "transaction.timeout.ms",
-    "transactional.id",
-];
 
 /// Writes records into Kafka, in one transaction for each checkpoint and subtask.
 ///
@@ -56,7 +41,9 @@ pub struct KafkaSink<T, S> {
 
 impl<T, S> fmt::Debug for KafkaSink<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaSink").field("site", &self.site).finish_non_exhaustive()
+        f.debug_struct("KafkaSink")
+            .field("site", &self.site)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,21 +70,22 @@ impl<T, S> KafkaSink<T, S> {
         let cluster = Arc::new(Cluster::new(connection.clone()));
         let site = Site {
             transactions: Transactions::new(cluster),
+            names: Names::new(PREFIX),
             topic: topic.into(),
             timeout: millis(TRANSACTION_TIMEOUT),
             options: Vec::new(),
         };
-        Self::on(site, serializer)
+        Self {
+            serializer,
+            site: Arc::new(site),
+            lanes: Mutex::default(),
+            values: PhantomData,
+        }
     }
 
-    fn on(site: Site, serializer: S) -> Self {
-        Self { serializer, site: Arc::new(site), lanes: Mutex::default(), values: PhantomData }
-    }
-
-    fn change(self, change: impl FnOnce(&mut Site)) -> Self {
-        let mut site = Site { options: self.site.options.clone(), ..self.site.copy() };
-        change(&mut site);
-        Self::on(site, self.serializer)
+    fn change(mut self, change: impl FnOnce(&mut Site)) -> Self {
+        change(Arc::make_mut(&mut self.site));
+        self
     }
 
     /// Gives each record a key: records of one key go to one partition, the same that Java clients choose.
@@ -106,8 +94,16 @@ impl<T, S> KafkaSink<T, S> {
     where
         F: Fn(&T, &mut Vec<u8>) + Send + Sync + 'static,
     {
-        let serializer = WithKey { serializer: self.serializer, key };
-        KafkaSink { serializer, site: self.site, lanes: self.lanes, values: PhantomData }
+        let serializer = WithKey {
+            serializer: self.serializer,
+            key,
+        };
+        KafkaSink {
+            serializer,
+            site: self.site,
+            lanes: self.lanes,
+            values: PhantomData,
+        }
     }
 
     /// How long the cluster keeps a transaction from its first record on, broker outages included; 15 minutes if it is
@@ -127,10 +123,16 @@ impl<T, S> KafkaSink<T, S> {
         self.change(|site| site.timeout = i32::MAX)
     }
 
-    /// Sets a setting of librdkafka, such as `compression.type` or `linger.ms`.
-    ///
-    /// # Panics
-    /// If the sink itself depends on the setting: its transactions, its acknowledgements, and what the connection sets.
+    /// What transactional ids and groups of the sink begin with; `cofferdam` if it is not set. For clusters that give rights
+    /// by prefix, or that jobs of one name share. It has to stay: a job that is given another prefix does not find
+    /// what it left in doubt under the old one.
+    #[must_use]
+    pub fn name_prefix(self, prefix: impl Into<Arc<str>>) -> Self {
+        self.change(|site| site.names = Names::new(prefix))
+    }
+
+    /// Sets a setting of librdkafka, such as `compression.type` or `linger.ms`. Those that the sink itself depends on
+    /// (transactions, acknowledgements, and what the connection sets) are refused when the job starts.
     #[must_use]
     pub fn option(self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());
@@ -148,12 +150,16 @@ impl<T, S> KafkaSink<T, S> {
         lanes.retain(|known, _| {
             (&known.job, &known.sink) != (&lane.job, &lane.sink) || known.epoch >= lane.epoch
         });
-        Arc::clone(lanes.entry(lane.clone()).or_insert_with(|| LanePool::new(lane)))
+        Arc::clone(
+            lanes
+                .entry(lane.clone())
+                .or_insert_with(|| LanePool::new(lane)),
+        )
     }
 
     /// The transaction of a handle is settled.
     fn release(&self, transactional_id: &str) {
-        if let Some((lane, slot)) = Lane::parse(transactional_id)
+        if let Some((lane, slot)) = self.site.names.parse(transactional_id)
             && let Some(pool) = self.lanes().get(&lane)
         {
             pool.release(slot);
@@ -228,7 +234,10 @@ impl<T: Send + 'static, S: Serializer<T>> TwoPhaseCommitSinkFunction for KafkaSi
         }
     }
 
-    async fn abort_stale(&self, fence: &Fence<PreparedTransaction>) -> Result<Vec<InDoubt>, SinkError> {
+    async fn abort_stale(
+        &self,
+        fence: &Fence<PreparedTransaction>,
+    ) -> Result<Vec<InDoubt>, SinkError> {
         self.site.abort_stale(fence).await
     }
 
@@ -236,9 +245,8 @@ impl<T: Send + 'static, S: Serializer<T>> TwoPhaseCommitSinkFunction for KafkaSi
         let mut in_doubt = self.site.in_doubt(job).await?;
         let lanes = self.lanes();
         for found in &mut in_doubt {
-            let named = Lane::parse(&found.location);
-            found.checkpoint =
-                named.and_then(|(lane, slot)| lanes.get(&lane)?.checkpoint(slot));
+            let named = self.site.names.parse(&found.location);
+            found.checkpoint = named.and_then(|(lane, slot)| lanes.get(&lane)?.checkpoint(slot));
         }
         Ok(in_doubt)
     }

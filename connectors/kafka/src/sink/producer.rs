@@ -72,12 +72,20 @@ impl ProducerContext for Events {
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = result {
             use rdkafka::Message;
-            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+            let code = error
+                .rdkafka_error_code()
+                .unwrap_or(RDKafkaErrorCode::Unknown);
             let place = format!("{}[{}]", message.topic(), message.partition());
             let mut undelivered = lock(&self.reports.undelivered);
             match &mut *undelivered {
                 Some(undelivered) => undelivered.count += 1,
-                None => *undelivered = Some(Undelivered { code, place, count: 1 }),
+                None => {
+                    *undelivered = Some(Undelivered {
+                        code,
+                        place,
+                        count: 1,
+                    })
+                }
             }
         }
     }
@@ -91,12 +99,19 @@ impl TransactionProducer {
         patience: Duration,
     ) -> Result<Self, SinkError> {
         let reports = Arc::new(Reports::default());
-        let events = Events { client, reports: Arc::clone(&reports) };
+        let events = Events {
+            client,
+            reports: Arc::clone(&reports),
+        };
         let producer = config.create_with_context::<_, BaseProducer<Events>>(events);
         let producer = producer.map_err(|error| {
-            SinkError::configuration("librdkafka refuses the settings of the producer").caused_by(error)
+            SinkError::configuration("librdkafka refuses the settings of the producer")
+                .caused_by(error)
         })?;
-        let producer = Self { client: Some(producer), reports };
+        let producer = Self {
+            client: Some(producer),
+            reports,
+        };
         let begun = producer
             .client()
             .init_transactions(patience)
@@ -115,7 +130,9 @@ impl TransactionProducer {
 
     fn client(&self) -> &BaseProducer<Events> {
         // It is taken out by drop alone.
-        self.client.as_ref().expect("a producer that is not dropped has its client")
+        self.client
+            .as_ref()
+            .expect("a producer that is not dropped has its client")
     }
 
     /// Takes a record into the buffer. `false`: it is full.
@@ -139,7 +156,9 @@ impl TransactionProducer {
         match &*lock(&self.reports.undelivered) {
             None => Ok(()),
             Some(Undelivered { code, place, count }) => {
-                let what = format!("{count} records were not delivered, the first of them to {place}: {code}");
+                let what = format!(
+                    "{count} records were not delivered, the first of them to {place}: {code}"
+                );
                 Err(of_code(*code, what))
             }
         }

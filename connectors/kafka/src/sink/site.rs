@@ -3,15 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cofferdam::SinkError;
 use rdkafka::ClientConfig;
 
 use crate::connection::ClientEvents;
-use crate::transactions::Transactions;
+use crate::transactions::{Names, Transactions};
+
+/// Settings of librdkafka that are the sink's own business, or the connection's. Those that end in a dot are many.
+const RESERVED: &[&str] = &[
+    "acks",
+    "bootstrap.servers",
+    "client.id",
+    "delivery.report.only.error",
+    "enable.gapless.guarantee",
+    "enable.idempotence",
+    "metadata.broker.list",
+    "request.required.acks",
+    "sasl.",
+    "security.protocol",
+    "ssl.",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
 
 /// The cluster, the topic and the settings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Site {
     pub(super) transactions: Transactions,
+    pub(super) names: Names,
     pub(super) topic: Arc<str>,
     /// How long the cluster keeps a prepared transaction, in milliseconds.
     pub(super) timeout: i32,
@@ -24,6 +43,22 @@ impl Site {
     pub(super) fn expiry(&self) -> Option<Duration> {
         let millis = u64::try_from(self.timeout).unwrap_or(0);
         (self.timeout < i32::MAX).then(|| Duration::from_millis(millis))
+    }
+
+    /// Whether the user's settings leave alone what the sink depends on.
+    pub(super) fn check_options(&self) -> Result<(), SinkError> {
+        let ours = |key: &str| {
+            RESERVED
+                .iter()
+                .any(|ours| key == *ours || (ours.ends_with('.') && key.starts_with(ours)))
+        };
+        match self.options.iter().find(|(key, _)| ours(key)) {
+            None => Ok(()),
+            Some((key, _)) => Err(SinkError::configuration(format!(
+                "setting {key} can't be given to the sink as an option: what it does depends on it"
+            ))
+            .hint("set the connection's own settings, or the sink's transaction_timeout")),
+        }
     }
 
     pub(super) fn events(&self) -> ClientEvents {

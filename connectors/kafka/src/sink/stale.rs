@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 
 use cofferdam::{ErrorKind, Fence, InDoubt, JobId, SinkError};
-use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use kafka_protocol::messages::TopicName;
+use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use kafka_protocol::protocol::StrBytes;
 
 use super::site::Site;
 use crate::error::sink_error;
 use crate::transactions::{
-    FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, now, prefix_of_groups,
-    prefix_of_job, probe,
+    FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, now,
 };
 use crate::wire::{Deadline, WireError};
 
@@ -22,27 +21,43 @@ impl Site {
         fence: &Fence<PreparedTransaction>,
     ) -> Result<Vec<InDoubt>, SinkError> {
         let deadline = self.transactions.cluster.deadline();
+        self.check_options()?;
         self.check_topic(deadline).await?;
         self.check_timeout(fence, deadline).await?;
         self.check_age_of_state(fence, deadline).await?;
-        let decided: HashSet<&str> =
-            fence.decided.iter().map(|(_, handle)| &*handle.transactional_id).collect();
-        let prefix = prefix_of_groups(&fence.job, &fence.sink);
+        let decided: HashSet<&str> = fence
+            .decided
+            .iter()
+            .map(|(_, handle)| &*handle.transactional_id)
+            .collect();
+        let prefix = self.names.of_sink(&fence.job, &fence.sink);
         let listed = self.transactions.list(&prefix, deadline).await;
         let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
         let mut aborted = Vec::new();
         for (transactional_id, _) in listed {
-            let Some((lane, _)) = Lane::parse(&transactional_id) else { continue };
+            let Some((lane, _)) = self.names.parse(&transactional_id) else {
+                continue;
+            };
             if lane.epoch >= fence.epoch || decided.contains(&*transactional_id) {
                 continue;
             }
             let failed = |error| sink_error(format!("can't fence {transactional_id}"), error);
-            let found = self.transactions.describe(&transactional_id, deadline).await;
-            let Some(found) = found.map_err(failed)? else { continue };
-            if found.timeout == i64::from(FENCED_TIMEOUT) && found.state != TransactionState::Ongoing {
+            let found = self
+                .transactions
+                .describe(&transactional_id, deadline)
+                .await;
+            let Some(found) = found.map_err(failed)? else {
+                continue;
+            };
+            if found.timeout == i64::from(FENCED_TIMEOUT)
+                && found.state != TransactionState::Ongoing
+            {
                 continue;
             }
-            let fenced = self.transactions.take_over(&transactional_id, FENCED_TIMEOUT, deadline).await;
+            let fenced = self
+                .transactions
+                .take_over(&transactional_id, FENCED_TIMEOUT, deadline)
+                .await;
             fenced.map_err(failed)?;
             if found.state == TransactionState::Ongoing {
                 aborted.push(in_doubt(lane, &found));
@@ -55,14 +70,23 @@ impl Site {
     pub(super) async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
         let deadline = self.transactions.cluster.deadline();
         let failed = |error| sink_error("can't list transactions", error);
-        let listed = self.transactions.list(&prefix_of_job(job), deadline).await.map_err(failed)?;
+        let listed = self
+            .transactions
+            .list(&self.names.of_job(job), deadline)
+            .await
+            .map_err(failed)?;
         let mut all = Vec::new();
         for (transactional_id, state) in listed {
-            let Some((lane, _)) = Lane::parse(&transactional_id) else { continue };
+            let Some((lane, _)) = self.names.parse(&transactional_id) else {
+                continue;
+            };
             if state != TransactionState::Ongoing {
                 continue;
             }
-            let found = self.transactions.describe(&transactional_id, deadline).await;
+            let found = self
+                .transactions
+                .describe(&transactional_id, deadline)
+                .await;
             if let Some(found) = found.map_err(failed)?
                 && found.state == TransactionState::Ongoing
             {
@@ -75,16 +99,26 @@ impl Site {
     async fn check_topic(&self, deadline: Deadline) -> Result<(), SinkError> {
         let name = TopicName(StrBytes::from_string(self.topic.to_string()));
         let request = MetadataRequest::default()
-            .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(name))]))
+            .with_topics(Some(vec![
+                MetadataRequestTopic::default().with_name(Some(name)),
+            ]))
             .with_allow_auto_topic_creation(false);
         let failed = |error| sink_error(format!("can't write to topic {}", self.topic), error);
         loop {
-            let answer = self.transactions.cluster.metadata(&request, deadline).await.map_err(failed)?;
+            let answer = self
+                .transactions
+                .cluster
+                .metadata(&request, deadline)
+                .await
+                .map_err(failed)?;
             let code = answer.topics.first().map_or(0, |topic| topic.error_code);
             if code == 0 {
                 return Ok(());
             }
-            let refused = WireError::Refused { what: format!("topic {}", self.topic), code };
+            let refused = WireError::Refused {
+                what: format!("topic {}", self.topic),
+                code,
+            };
             // A topic that was just created has no leader yet.
             match refused.kind() {
                 ErrorKind::Transient if !refused.is_unknown_topic() => {
@@ -101,10 +135,16 @@ impl Site {
         fence: &Fence<PreparedTransaction>,
         deadline: Deadline,
     ) -> Result<(), SinkError> {
-        let probe = probe(&fence.job, &fence.sink);
-        let taken = self.transactions.take_over(&probe, self.timeout, deadline).await;
+        let probe = self.names.probe(&fence.job, &fence.sink);
+        let taken = self
+            .transactions
+            .take_over(&probe, self.timeout, deadline)
+            .await;
         taken.map(drop).map_err(|error| {
-            let what = format!("can't have transactions that are kept for {} ms", self.timeout);
+            let what = format!(
+                "can't have transactions that are kept for {} ms",
+                self.timeout
+            );
             sink_error(what, error)
         })
     }
@@ -117,14 +157,25 @@ impl Site {
     ) -> Result<(), SinkError> {
         let failed = |error| sink_error("can't read the evidence of commits", error);
         let (job, sink) = (&fence.job, &fence.sink);
-        let groups = self.transactions.evidence_groups(job, sink, deadline).await.map_err(failed)?;
+        let of_sink = |group: &str| self.names.is_evidence_group(job, sink, group);
+        let groups = self
+            .transactions
+            .groups(of_sink, deadline)
+            .await
+            .map_err(failed)?;
         for group in groups {
-            let evidence = self.transactions.evidence(&group, deadline).await.map_err(failed)?;
+            let evidence = self
+                .transactions
+                .evidence(&group, deadline)
+                .await
+                .map_err(failed)?;
             let Some(committed) = evidence.and_then(|evidence| evidence.newest_checkpoint()) else {
                 continue;
             };
             if fence.newest.is_none_or(|newest| committed > newest) {
-                let newest = fence.newest.map_or("none".to_owned(), |newest| newest.to_string());
+                let newest = fence
+                    .newest
+                    .map_or("none".to_owned(), |newest| newest.to_string());
                 return Err(SinkError::configuration(format!(
                     "checkpoint {committed} is committed in Kafka, says group {group}, and the newest that the job knows \
                      is {newest}: it was given older state, and would write again what is there"

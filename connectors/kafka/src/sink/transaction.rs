@@ -10,7 +10,7 @@ use super::lane::{LanePool, Ready};
 use super::site::Site;
 use crate::error::sink_error;
 use crate::records::{OutgoingRecord, Serializer};
-use crate::transactions::{PreparedTransaction, TransactionState, evidence_group};
+use crate::transactions::{PreparedTransaction, TransactionState};
 use crate::wire::{Deadline, WireError};
 
 /// The pause while librdkafka's buffer is full, or empties.
@@ -49,12 +49,14 @@ impl KafkaTransaction {
         let (transactions, topic) = (site.transactions.clone(), Arc::clone(&site.topic));
         let (transactional_id, identity) = (ready.transactional_id.clone(), ready.identity);
         let (evidence, checkpoint) = (ready.evidence.with(id), id.checkpoint);
-        let group = evidence_group(&id.job, &id.sink, id.subtask);
+        let group = site.names.evidence_group(&id.job, &id.sink, id.subtask);
         let add = async move {
             let deadline = transactions.cluster.deadline();
             let transaction = (transactional_id.as_str(), identity);
             let place = (group.as_str(), &*topic);
-            transactions.add_evidence(transaction, place, checkpoint, &evidence, deadline).await
+            transactions
+                .add_evidence(transaction, place, checkpoint, &evidence, deadline)
+                .await
         };
         Ok(Self {
             id: id.clone(),
@@ -75,14 +77,21 @@ impl KafkaTransaction {
         self.records += values.len() as u64;
         for value in values {
             self.record.clear();
-            serializer.serialize(&value, &mut self.record).map_err(|error| {
-                SinkError::rejected("a value can't be turned into a record").caused_by(error)
-            })?;
+            serializer
+                .serialize(&value, &mut self.record)
+                .map_err(|error| {
+                    SinkError::rejected("a value can't be turned into a record").caused_by(error)
+                })?;
             drop(value);
             let mut deadline = None;
-            while !self.ready.producer.send(self.record.as_record(&self.site.topic))? {
+            while !self
+                .ready
+                .producer
+                .send(self.record.as_record(&self.site.topic))?
+            {
                 self.ready.producer.check()?;
-                let deadline = *deadline.get_or_insert_with(|| self.site.transactions.cluster.deadline());
+                let deadline =
+                    *deadline.get_or_insert_with(|| self.site.transactions.cluster.deadline());
                 self.wait(deadline, "the buffer is full").await?;
             }
         }
@@ -110,12 +119,21 @@ impl KafkaTransaction {
     }
 
     async fn describe(&self, deadline: Deadline) -> Result<PreparedTransaction, SinkError> {
-        let Ready { transactional_id, identity, .. } = &self.ready;
+        let Ready {
+            transactional_id,
+            identity,
+            ..
+        } = &self.ready;
         let transactions = &self.site.transactions;
         let failed = |error| sink_error(format!("can't look at {transactional_id}"), error);
-        let found = transactions.describe(transactional_id, deadline).await.map_err(failed)?;
+        let found = transactions
+            .describe(transactional_id, deadline)
+            .await
+            .map_err(failed)?;
         let cluster = transactions.cluster.id(deadline).await.map_err(failed)?;
-        let version = transactions.end_txn_version(transactional_id, deadline).await;
+        let version = transactions
+            .end_txn_version(transactional_id, deadline)
+            .await;
         let end_txn_version = version.map_err(failed)?;
         let found = found.filter(|found| {
             found.state == TransactionState::Ongoing
@@ -134,7 +152,11 @@ impl KafkaTransaction {
             started_at: found.started_at,
             timeout: found.timeout,
             end_txn_version,
-            evidence_group: evidence_group(&self.id.job, &self.id.sink, self.id.subtask),
+            evidence_group: self.site.names.evidence_group(
+                &self.id.job,
+                &self.id.sink,
+                self.id.subtask,
+            ),
             records: self.records,
         })
     }
@@ -142,12 +164,16 @@ impl KafkaTransaction {
     /// Undoes it, and lets its id be used again.
     pub(super) async fn abort(self, pool: &LanePool) -> Result<(), SinkError> {
         self.evidence.abort();
-        let (site, transactional_id) = (Arc::clone(&self.site), self.ready.transactional_id.clone());
+        let (site, transactional_id) =
+            (Arc::clone(&self.site), self.ready.transactional_id.clone());
         drop(self);
         let deadline = site.transactions.cluster.deadline();
-        let fenced = site.transactions.take_over(&transactional_id, site.timeout, deadline).await;
+        let fenced = site
+            .transactions
+            .take_over(&transactional_id, site.timeout, deadline)
+            .await;
         fenced.map_err(|error| sink_error(format!("can't abort {transactional_id}"), error))?;
-        if let Some((_, slot)) = crate::transactions::Lane::parse(&transactional_id) {
+        if let Some((_, slot)) = site.names.parse(&transactional_id) {
             pool.release(slot);
         }
         Ok(())

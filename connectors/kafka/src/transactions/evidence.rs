@@ -34,7 +34,10 @@ impl Evidence {
         let entries = metadata.strip_prefix(FORM)?.split_ascii_whitespace();
         let entry = |entry: &str| {
             let (epoch, checkpoint) = entry.split_once(':')?;
-            Some((Epoch(epoch.parse().ok()?), CheckpointId(checkpoint.parse().ok()?)))
+            Some((
+                Epoch(epoch.parse().ok()?),
+                CheckpointId(checkpoint.parse().ok()?),
+            ))
         };
         let newest = entries.map(entry).collect::<Option<Vec<_>>>()?;
         Some(Self { newest })
@@ -89,9 +92,15 @@ mod tests {
 
     #[test]
     fn it_tells_what_each_epoch_committed() {
-        let evidence = Evidence::default().with(&id(1, 4)).with(&id(1, 5)).with(&id(3, 6));
+        let evidence = Evidence::default()
+            .with(&id(1, 4))
+            .with(&id(1, 5))
+            .with(&id(3, 6));
         assert_eq!(evidence.to_metadata(), "cofferdam-1 3:6 1:5");
-        assert_eq!(Evidence::parse(&evidence.to_metadata()), Some(evidence.clone()));
+        assert_eq!(
+            Evidence::parse(&evidence.to_metadata()),
+            Some(evidence.clone())
+        );
         assert_eq!(evidence.newest_checkpoint(), Some(CheckpointId(6)));
         for (epoch, checkpoint, proof) in [
             (1, 3, Proof::Committed), // rode with a later one
@@ -102,7 +111,11 @@ mod tests {
             (3, 7, Proof::NotCommitted),
             (4, 7, Proof::NotCommitted),
         ] {
-            assert_eq!(evidence.of(&id(epoch, checkpoint)), proof, "{epoch}/{checkpoint}");
+            assert_eq!(
+                evidence.of(&id(epoch, checkpoint)),
+                proof,
+                "{epoch}/{checkpoint}"
+            );
         }
     }
 
@@ -119,7 +132,13 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_no_evidence() {
-        for metadata in ["", "cofferdam-2 1:1", "cofferdam-1 1", "cofferdam-1 1:x", "cofferdam-1 1:1 :"] {
+        for metadata in [
+            "",
+            "cofferdam-2 1:1",
+            "cofferdam-1 1",
+            "cofferdam-1 1:x",
+            "cofferdam-1 1:1 :",
+        ] {
             assert_eq!(Evidence::parse(metadata), None, "{metadata:?}");
         }
         assert_eq!(Evidence::parse("cofferdam-1"), Some(Evidence::default()));

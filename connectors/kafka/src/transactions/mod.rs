@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest, InitProducerIdRequest,
-    ListTransactionsRequest, ProducerId, TransactionalId,
+    DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
+    InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -21,7 +21,7 @@ pub use self::description::{TransactionDescription, TransactionState};
 pub(crate) use self::evidence::Evidence;
 pub use self::handle::PreparedTransaction;
 pub(crate) use self::handle::now;
-pub(crate) use self::name::{Lane, evidence_group, prefix_of_groups, prefix_of_job, probe};
+pub(crate) use self::name::{Lane, Names, PREFIX};
 use crate::wire::{Cluster, Coordinator, Deadline, WireError};
 
 /// The newest `EndTxn` that we send.
@@ -61,10 +61,15 @@ impl Transactions {
         let request = DescribeTransactionsRequest::default()
             .with_transactional_ids(vec![transactional(transactional_id)]);
         let code = |answer: &DescribeTransactionsResponse| {
-            answer.transaction_states.first().map_or(0, |state| state.error_code)
+            answer
+                .transaction_states
+                .first()
+                .map_or(0, |state| state.error_code)
         };
         let coordinator = (Coordinator::Transaction, transactional_id);
-        let answer = self.cluster.call_coordinator(coordinator, &request, 0..=0, deadline, code);
+        let answer = self
+            .cluster
+            .call_coordinator(coordinator, &request, 0..=0, deadline, code);
         let states = answer.await?.transaction_states;
         let Some(found) = states.into_iter().next() else {
             return Ok(None);
@@ -73,13 +78,19 @@ impl Transactions {
             Some(ResponseError::TransactionalIdNotFound) => return Ok(None),
             Some(_) => {
                 let what = format!("can't look at transaction {transactional_id}");
-                return Err(WireError::Refused { what, code: found.error_code });
+                return Err(WireError::Refused {
+                    what,
+                    code: found.error_code,
+                });
             }
             None => {}
         }
         let partitions = found.topics.iter().flat_map(|topic| {
             let name = topic.topic.as_str();
-            topic.partitions.iter().map(move |partition| format!("{name}[{partition}]"))
+            topic
+                .partitions
+                .iter()
+                .map(move |partition| format!("{name}[{partition}]"))
         });
         Ok(Some(TransactionDescription {
             state: TransactionState::parse(&found.transaction_state),
@@ -117,7 +128,9 @@ impl Transactions {
         let mut found = Vec::new();
         for address in self.cluster.brokers(deadline).await? {
             let all = ListTransactionsRequest::default();
-            let ours = all.clone().with_transactional_id_pattern(Some(pattern(prefix)));
+            let ours = all
+                .clone()
+                .with_transactional_id_pattern(Some(pattern(prefix)));
             // Brokers before Kafka 4.1 list everything, and we pick.
             let answer = match self.cluster.call(&address, &ours, 2..=2, deadline).await {
                 Err(WireError::Unsupported { .. }) => {
@@ -128,7 +141,10 @@ impl Transactions {
             let answer = answer.inspect_err(|_| self.cluster.forget(&address))?;
             if answer.error_code != 0 {
                 let what = format!("can't list the transactions of {address}");
-                return Err(WireError::Refused { what, code: answer.error_code });
+                return Err(WireError::Refused {
+                    what,
+                    code: answer.error_code,
+                });
             }
             let listed = answer.transaction_states.into_iter();
             let listed = listed.filter(|one| one.transactional_id.starts_with(prefix));
@@ -157,14 +173,23 @@ impl Transactions {
             .with_producer_epoch(producer.epoch)
             .with_committed(commit);
         let coordinator = (Coordinator::Transaction, transactional_id);
-        let address = self.cluster.coordinator(coordinator.0, coordinator.1, deadline).await?;
-        let answer = self.cluster.call(&address, &request, version..=version, deadline).await;
+        let address = self
+            .cluster
+            .coordinator(coordinator.0, coordinator.1, deadline)
+            .await?;
+        let answer = self
+            .cluster
+            .call(&address, &request, version..=version, deadline)
+            .await;
         let answer = answer.inspect_err(|_| self.cluster.forget(&address))?;
         match answer.error_code {
             0 => Ok(()),
             code => {
                 self.cluster.forget(&address);
-                Err(WireError::Refused { what: format!("can't end transaction {transactional_id}"), code })
+                Err(WireError::Refused {
+                    what: format!("can't end transaction {transactional_id}"),
+                    code,
+                })
             }
         }
     }
@@ -175,9 +200,13 @@ impl Transactions {
         transactional_id: &str,
         deadline: Deadline,
     ) -> Result<i16, WireError> {
-        let coordinator = self.cluster.coordinator(Coordinator::Transaction, transactional_id, deadline);
+        let coordinator =
+            self.cluster
+                .coordinator(Coordinator::Transaction, transactional_id, deadline);
         let address = coordinator.await?;
-        self.cluster.version_of::<EndTxnRequest>(&address, 0..=END_TXN, deadline).await
+        self.cluster
+            .version_of::<EndTxnRequest>(&address, 0..=END_TXN, deadline)
+            .await
     }
 
     /// Takes the id over: aborts what is open or prepared under it, and fences its producer. Returns the new one.
@@ -194,18 +223,26 @@ impl Transactions {
             .with_transaction_timeout_ms(timeout);
         let coordinator = (Coordinator::Transaction, transactional_id);
         loop {
-            let answer = self.cluster.call_coordinator(coordinator, &request, 2..=4, deadline, |answer| {
-                answer.error_code
-            });
+            let answer =
+                self.cluster
+                    .call_coordinator(coordinator, &request, 2..=4, deadline, |answer| {
+                        answer.error_code
+                    });
             let answer = answer.await?;
             let refused = match ResponseError::try_from_code(answer.error_code) {
                 None => {
-                    return Ok(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch });
+                    return Ok(Producer {
+                        id: answer.producer_id.0,
+                        epoch: answer.producer_epoch,
+                    });
                 }
-                Some(error) => (error, WireError::Refused {
-                    what: format!("can't take over transactional id {transactional_id}"),
-                    code: answer.error_code,
-                }),
+                Some(error) => (
+                    error,
+                    WireError::Refused {
+                        what: format!("can't take over transactional id {transactional_id}"),
+                        code: answer.error_code,
+                    },
+                ),
             };
             match refused {
                 // What is under way there is being ended.

@@ -5,10 +5,12 @@
 //! (`transactional.id.expiration.ms`). The epoch in the name keeps a process that was overtaken from the ids of its
 //! successor, which it would abort by initialising them.
 
+use std::sync::Arc;
+
 use cofferdam::{Epoch, JobId, SinkId, SubtaskIndex, TransactionId};
 
-/// What all names begin with, for access control by prefix.
-const PREFIX: &str = "cofferdam";
+/// What all names begin with if the sink is not told otherwise.
+pub(crate) const PREFIX: &str = "cofferdam";
 
 /// The subtask of a sink in one run: its ids are a pool of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,21 +30,41 @@ impl Lane {
             subtask: id.subtask,
         }
     }
+}
+
+/// The names of a sink, all with one prefix: for access control, and for jobs of one name that share a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    prefix: Arc<str>,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: impl Into<Arc<str>>) -> Self {
+        Self {
+            prefix: prefix.into(),
+        }
+    }
+
 
     /// The transactional id of a slot. Job and sink names hold no dots.
-    pub(crate) fn transactional_id(&self, slot: u32) -> String {
-        let Self { job, sink, epoch, subtask } = self;
-        format!("{PREFIX}.{job}.{sink}.{epoch}.{subtask}.{slot}")
+    pub(crate) fn transactional_id(&self, lane: &Lane, slot: u32) -> String {
+        let Lane {
+            job,
+            sink,
+            epoch,
+            subtask,
+        } = lane;
+        format!("{}.{job}.{sink}.{epoch}.{subtask}.{slot}", self.prefix)
     }
 
     /// The lane and the slot of a transactional id; `None` if it is none of ours.
-    pub(crate) fn parse(transactional_id: &str) -> Option<(Self, u32)> {
-        let mut parts = transactional_id.split('.');
+    pub(crate) fn parse(&self, transactional_id: &str) -> Option<(Lane, u32)> {
+        let mut parts = transactional_id
+            .strip_prefix(&*self.prefix)?
+            .strip_prefix('.')?
+            .split('.');
         let mut part = || parts.next();
-        if part()? != PREFIX {
-            return None;
-        }
-        let lane = Self {
+        let lane = Lane {
             job: JobId::new(part()?).ok()?,
             sink: SinkId::new(part()?).ok()?,
             epoch: Epoch(part()?.parse().ok()?),
@@ -50,29 +72,45 @@ impl Lane {
         };
         let slot = part()?.parse().ok()?;
         // Numbers have many spellings ("+1", "01"); only the one that we write is a name of ours.
-        let same = lane.transactional_id(slot) == transactional_id;
+        let same = self.transactional_id(&lane, slot) == transactional_id;
         (parts.next().is_none() && same).then_some((lane, slot))
     }
-}
 
-/// What the transactional ids of a job begin with.
-pub(crate) fn prefix_of_job(job: &JobId) -> String {
-    format!("{PREFIX}.{job}.")
-}
+    /// What the transactional ids of a job begin with.
+    pub(crate) fn of_job(&self, job: &JobId) -> String {
+        format!("{}.{job}.", self.prefix)
+    }
 
-/// The transactional id that asks the cluster, at the start of a run, whether it would take our time limit.
-pub(crate) fn probe(job: &JobId, sink: &SinkId) -> String {
-    format!("{PREFIX}.{job}.{sink}.start")
-}
+    /// What the transactional ids of a sink begin with, and its groups.
+    pub(crate) fn of_sink(&self, job: &JobId, sink: &SinkId) -> String {
+        format!("{}.{job}.{sink}.", self.prefix)
+    }
 
-/// The group in which a subtask leaves the evidence of its commits, over all epochs.
-pub(crate) fn evidence_group(job: &JobId, sink: &SinkId, subtask: SubtaskIndex) -> String {
-    format!("{}{subtask}", prefix_of_groups(job, sink))
-}
+    /// The transactional id that asks the cluster, at the start of a run, whether it would take our time limit.
+    pub(crate) fn probe(&self, job: &JobId, sink: &SinkId) -> String {
+        format!("{}start", self.of_sink(job, sink))
+    }
 
-/// What the groups of a sink begin with.
-pub(crate) fn prefix_of_groups(job: &JobId, sink: &SinkId) -> String {
-    format!("{PREFIX}.{job}.{sink}.")
+    /// The group in which a subtask leaves the evidence of its commits, over all epochs.
+    pub(crate) fn evidence_group(
+        &self,
+        job: &JobId,
+        sink: &SinkId,
+        subtask: SubtaskIndex,
+    ) -> String {
+        format!("{}{subtask}", self.of_sink(job, sink))
+    }
+
+    /// Whether this is the name of such a group.
+    pub(crate) fn is_evidence_group(&self, job: &JobId, sink: &SinkId, group: &str) -> bool {
+        group
+            .strip_prefix(&self.of_sink(job, sink))
+            .is_some_and(|subtask| {
+                subtask
+                    .parse()
+                    .is_ok_and(|number: u32| number.to_string() == subtask)
+            })
+    }
 }
 
 #[cfg(test)]
@@ -81,15 +119,16 @@ mod tests {
 
     #[test]
     fn a_name_tells_all_that_it_was_made_of() {
+        let names = Names::new("team.a");
         let lane = Lane {
             job: JobId::new("orders-eu").unwrap(),
             sink: SinkId::new("out_1").unwrap(),
             epoch: Epoch(u64::MAX),
             subtask: SubtaskIndex(7),
         };
-        let name = lane.transactional_id(3);
-        assert_eq!(name, "cofferdam.orders-eu.out_1.18446744073709551615.7.3");
-        assert_eq!(Lane::parse(&name), Some((lane, 3)));
+        let name = names.transactional_id(&lane, 3);
+        assert_eq!(name, "team.a.orders-eu.out_1.18446744073709551615.7.3");
+        assert_eq!(names.parse(&name), Some((lane, 3)));
     }
 
     #[test]
@@ -104,10 +143,29 @@ mod tests {
             "cofferdam.a.b.1.2.",
             "cofferdam.a.b.start",
             "cofferdam.ä.b.1.2.3",
+            "cofferdamn.a.b.1.2.3",
             "other.a.b.1.2.3",
             "Cofferdam.a.b.1.2.3",
         ] {
-            assert_eq!(Lane::parse(name), None, "{name:?}");
+            assert_eq!(Names::new(PREFIX).parse(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_of_a_sink_is_not_that_of_one_whose_name_begins_alike() {
+        let (names, job) = (Names::new(PREFIX), JobId::new("job").unwrap());
+        let sink = |name: &str| SinkId::new(name).unwrap();
+        assert!(names.is_evidence_group(&job, &sink("out"), "cofferdam.job.out.12"));
+        for group in [
+            "cofferdam.job.out.x",
+            "cofferdam.job.out.01",
+            "cofferdam.job.out2.1",
+            "cofferdam.job.out.",
+        ] {
+            assert!(
+                !names.is_evidence_group(&job, &sink("out"), group),
+                "{group}"
+            );
         }
     }
 }

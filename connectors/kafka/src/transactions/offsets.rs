@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cofferdam::{CheckpointId, JobId, SinkId, SubtaskIndex};
+use cofferdam::CheckpointId;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 use kafka_protocol::messages::list_groups_request::ListGroupsRequest;
@@ -13,7 +13,6 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 use kafka_protocol::messages::{GroupId, ProducerId, TopicName, TransactionalId};
 use kafka_protocol::protocol::StrBytes;
 
-use super::name::prefix_of_groups;
 use super::{Evidence, Producer, Transactions};
 use crate::wire::{Coordinator, Deadline, WireError};
 
@@ -38,9 +37,11 @@ impl Transactions {
             .with_group_id(group_id.clone());
         loop {
             let coordinator = (Coordinator::Transaction, transactional_id);
-            let added = self.cluster.call_coordinator(coordinator, &add, 0..=3, deadline, |answer| {
-                answer.error_code
-            });
+            let added =
+                self.cluster
+                    .call_coordinator(coordinator, &add, 0..=3, deadline, |answer| {
+                        answer.error_code
+                    });
             let code = added.await?.error_code;
             if code == 0 {
                 break;
@@ -63,10 +64,15 @@ impl Transactions {
             .with_topics(vec![topic]);
         loop {
             let coordinator = (Coordinator::Group, group);
-            let moved = self.cluster.call_coordinator(coordinator, &commit, 0..=3, deadline, |answer| {
-                let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-                partitions.map(|partition| partition.error_code).find(|code| *code != 0).unwrap_or(0)
-            });
+            let moved =
+                self.cluster
+                    .call_coordinator(coordinator, &commit, 0..=3, deadline, |answer| {
+                        let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+                        partitions
+                            .map(|partition| partition.error_code)
+                            .find(|code| *code != 0)
+                            .unwrap_or(0)
+                    });
             let answer = moved.await?;
             let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
             let Some(code) = partitions.map(|one| one.error_code).find(|code| *code != 0) else {
@@ -89,16 +95,24 @@ impl Transactions {
         // Not "stable" ones: the next transaction of the subtask is open, and has moved the offset too.
         let request = OffsetFetchRequest::default().with_groups(vec![asked]);
         let coordinator = (Coordinator::Group, group);
-        let answer = self.cluster.call_coordinator(coordinator, &request, 8..=8, deadline, |answer| {
-            answer.groups.first().map_or(answer.error_code, |group| group.error_code)
-        });
+        let answer =
+            self.cluster
+                .call_coordinator(coordinator, &request, 8..=8, deadline, |answer| {
+                    answer
+                        .groups
+                        .first()
+                        .map_or(answer.error_code, |group| group.error_code)
+                });
         let groups = answer.await?.groups;
         let Some(found) = groups.into_iter().next() else {
             return Ok(None);
         };
         if found.error_code != 0 {
             let what = format!("can't read group {group}, the evidence of commits");
-            return Err(WireError::Refused { what, code: found.error_code });
+            return Err(WireError::Refused {
+                what,
+                code: found.error_code,
+            });
         }
         // A sink that was given another topic has two offsets here; the newer one lists all that the older does.
         let partitions = found.topics.iter().flat_map(|topic| &topic.partitions);
@@ -106,14 +120,12 @@ impl Transactions {
         Ok(newest.and_then(|newest| Evidence::parse(newest.metadata.as_deref()?)))
     }
 
-    /// The groups in which subtasks of a sink left evidence, of any epoch.
-    pub(crate) async fn evidence_groups(
+    /// All groups whose names satisfy `wanted`.
+    pub(crate) async fn groups(
         &self,
-        job: &JobId,
-        sink: &SinkId,
+        wanted: impl Fn(&str) -> bool,
         deadline: Deadline,
     ) -> Result<Vec<String>, WireError> {
-        let prefix = prefix_of_groups(job, sink);
         let mut groups = Vec::new();
         for address in self.cluster.brokers(deadline).await? {
             let answer = loop {
@@ -124,19 +136,17 @@ impl Transactions {
                     break answer;
                 };
                 let what = format!("can't list the groups of {address}");
-                let refused = WireError::Refused { what, code: answer.error_code };
+                let refused = WireError::Refused {
+                    what,
+                    code: answer.error_code,
+                };
                 match error.is_retriable() {
                     true => deadline.pause("ListGroups", refused).await?,
                     false => return Err(refused),
                 }
             };
             let names = answer.groups.iter().map(|group| group.group_id.as_str());
-            let ours = names.filter(|name| {
-                name.strip_prefix(&prefix).is_some_and(|subtask| {
-                    subtask.parse().is_ok_and(|number: u32| SubtaskIndex(number).to_string() == subtask)
-                })
-            });
-            groups.extend(ours.map(str::to_owned));
+            groups.extend(names.filter(|name| wanted(name)).map(str::to_owned));
         }
         groups.sort();
         groups.dedup();
@@ -151,7 +161,9 @@ async fn again_if_concurrent(
     deadline: Deadline,
 ) -> Result<(), WireError> {
     match ResponseError::try_from_code(code) {
-        Some(ResponseError::ConcurrentTransactions) => deadline.pause("AddOffsetsToTxn", refused).await,
+        Some(ResponseError::ConcurrentTransactions) => {
+            deadline.pause("AddOffsetsToTxn", refused).await
+        }
         _ => Err(refused),
     }
 }

@@ -42,7 +42,10 @@ impl Transactions {
                     });
                 }
                 Verdict::Commit => {
-                    let producer = Producer { id: handle.producer_id, epoch: handle.producer_epoch };
+                    let producer = Producer {
+                        id: handle.producer_id,
+                        epoch: handle.producer_epoch,
+                    };
                     let version = handle.end_txn_version;
                     match self.end(name, producer, version, true, deadline).await {
                         Ok(()) => {
@@ -85,7 +88,9 @@ impl Transactions {
         let deadline = self.cluster.deadline();
         let failed = |error| sink_error(format!("can't abort transaction {id} ({name})"), error);
         let committed = || {
-            SinkError::rejected(format!("transaction {id} ({name}) is committed, and can't be aborted"))
+            SinkError::rejected(format!(
+                "transaction {id} ({name}) is committed, and can't be aborted"
+            ))
         };
         loop {
             let found = self.describe(name, deadline).await.map_err(failed)?;
@@ -100,7 +105,10 @@ impl Transactions {
                 }
                 Verdict::Unclear(state) => waiting(name, &state),
                 Verdict::Commit => {
-                    let producer = Producer { id: handle.producer_id, epoch: handle.producer_epoch };
+                    let producer = Producer {
+                        id: handle.producer_id,
+                        epoch: handle.producer_epoch,
+                    };
                     let version = handle.end_txn_version;
                     match self.end(name, producer, version, false, deadline).await {
                         Ok(()) => continue,
@@ -161,7 +169,8 @@ impl Transactions {
         deadline: Deadline,
     ) -> Result<(), CommitError> {
         let cluster = self.cluster.id(deadline).await;
-        let cluster = cluster.map_err(|error| sink_error("can't ask for the cluster's id", error))?;
+        let cluster =
+            cluster.map_err(|error| sink_error("can't ask for the cluster's id", error))?;
         if cluster == handle.cluster {
             return Ok(());
         }
@@ -185,7 +194,10 @@ impl Transactions {
             None => "it does not expire".to_owned(),
             Some(left) => format!("{} s are left before the cluster aborts it", left.as_secs()),
         };
-        let what = format!("transaction {id} ({}) is not committed yet; {left}", handle.transactional_id);
+        let what = format!(
+            "transaction {id} ({}) is not committed yet; {left}",
+            handle.transactional_id
+        );
         let error = sink_error(what, error);
         CommitError::NotYet(match sent && error.kind() == ErrorKind::Transient {
             true => SinkError::unknown(error.to_string()),

@@ -44,7 +44,10 @@ pub(crate) fn verdict(
         TransactionState::PrepareAbort | TransactionState::CompleteAbort if ours => {
             Verdict::AskEvidence(match handle.expires_at() {
                 Some(at) if super::handle::now() >= at => {
-                    format!("it was aborted, as it was not committed within {} ms", handle.timeout)
+                    format!(
+                        "it was aborted, as it was not committed within {} ms",
+                        handle.timeout
+                    )
                 }
                 _ => "it was aborted".to_owned(),
             })
@@ -99,21 +102,24 @@ mod tests {
         assert_eq!(found("PrepareCommit", 14, 4, START), Verdict::Committing);
         assert_eq!(found("CompleteCommit", 14, 4, START), Verdict::Committed);
         for (state, producer, epoch, start) in [
-            ("Ongoing", 14, 3, START + 1),    // a second transaction of the same producer
-            ("Ongoing", 14, 4, START),        // nobody's: an epoch that goes on is never the same transaction
-            ("Ongoing", 14, 5, START + 9),    // a newer one
-            ("Ongoing", 15, 3, START),        // another producer, after the epochs were used up
-            ("Empty", 14, 3, -1),             // prepared by nobody
-            ("Empty", 14, 5, -1),             // fenced
-            ("Empty", 15, 0, -1),             // fenced, with a new producer
-            ("PrepareAbort", 14, 4, START),   // time is over
-            ("CompleteAbort", 14, 4, START),  // time is over, or an abort after a commit
-            ("CompleteAbort", 14, 3, START),  // aborted by request
+            ("Ongoing", 14, 3, START + 1), // a second transaction of the same producer
+            ("Ongoing", 14, 4, START), // nobody's: an epoch that goes on is never the same transaction
+            ("Ongoing", 14, 5, START + 9), // a newer one
+            ("Ongoing", 15, 3, START), // another producer, after the epochs were used up
+            ("Empty", 14, 3, -1),      // prepared by nobody
+            ("Empty", 14, 5, -1),      // fenced
+            ("Empty", 15, 0, -1),      // fenced, with a new producer
+            ("PrepareAbort", 14, 4, START), // time is over
+            ("CompleteAbort", 14, 4, START), // time is over, or an abort after a commit
+            ("CompleteAbort", 14, 3, START), // aborted by request
             ("CompleteCommit", 14, 3, START + 1),
             ("CompleteCommit", 14, 5, START + 9),
         ] {
             let verdict = found(state, producer, epoch, start);
-            assert!(matches!(verdict, Verdict::AskEvidence(_)), "{state} {producer} {epoch} {start}: {verdict:?}");
+            assert!(
+                matches!(verdict, Verdict::AskEvidence(_)),
+                "{state} {producer} {epoch} {start}: {verdict:?}"
+            );
         }
         assert!(matches!(verdict(&handle(), None), Verdict::AskEvidence(_)));
         assert!(matches!(found("Dead", 14, 3, START), Verdict::Unclear(_)));

@@ -1,8 +1,8 @@
 //! All brokers of a cluster: who answers for what, with connections that are kept.
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Deadline {
             .min(PATIENCE_OF_A_CALL)
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         Instant::now() >= self.at
     }
 
@@ -150,7 +150,9 @@ impl Cluster {
     /// Keeps a connection that has no answer to come.
     fn give_back(&self, connection: Connection) {
         let mut idle = lock(&self.idle);
-        idle.entry(connection.address().to_owned()).or_default().push(connection);
+        idle.entry(connection.address().to_owned())
+            .or_default()
+            .push(connection);
     }
 
     /// Sends a request to whichever broker answers.
@@ -163,7 +165,10 @@ impl Cluster {
         loop {
             let mut last = None;
             for address in &self.connection.settings.bootstrap {
-                match self.call(address, request, versions.clone(), deadline).await {
+                match self
+                    .call(address, request, versions.clone(), deadline)
+                    .await
+                {
                     Err(error) if error.is_retriable() && !deadline.is_over() => {
                         self.forget(address);
                         last = Some(error);
@@ -202,7 +207,10 @@ impl Cluster {
         }
         let nothing = MetadataRequest::default().with_topics(Some(Vec::new()));
         let answer = self.metadata(&nothing, deadline).await?;
-        let id = answer.cluster_id.map(|id| id.to_string()).unwrap_or_default();
+        let id = answer
+            .cluster_id
+            .map(|id| id.to_string())
+            .unwrap_or_default();
         Ok(self.id.get_or_init(|| id).clone())
     }
 
@@ -228,7 +236,10 @@ impl Cluster {
     ) -> Result<R::Response, WireError> {
         loop {
             let address = self.coordinator(kind, key, deadline).await?;
-            let failed = match self.call(&address, request, versions.clone(), deadline).await {
+            let failed = match self
+                .call(&address, request, versions.clone(), deadline)
+                .await
+            {
                 Ok(answer) => match code(&answer) {
                     code if is_elsewhere(code) => WireError::Refused {
                         what: format!("{} at {address}", name::<R>()),

@@ -8,7 +8,8 @@ use std::ops::RangeInclusive;
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{
-    Decodable, Encodable, HeaderVersion, Request, StrBytes, VersionRange, };
+    Decodable, Encodable, HeaderVersion, Request, StrBytes, VersionRange,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::error::WireError;

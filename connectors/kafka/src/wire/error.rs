@@ -53,7 +53,9 @@ pub(crate) enum WireError {
         last: Option<Box<WireError>>,
     },
     /// The broker does not speak a version that we need.
-    #[error("{address} does not know {request} in any version of {versions:?}: Kafka 3.0 is the oldest that will do")]
+    #[error(
+        "{address} does not know {request} in any version of {versions:?}: Kafka 3.0 is the oldest that will do"
+    )]
     Unsupported {
         address: String,
         request: &'static str,
