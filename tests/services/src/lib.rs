@@ -7,7 +7,9 @@ mod programs;
 mod supervised;
 
 pub use error::ServiceError;
-pub use kafka::{Kafka, KafkaBuilder, KafkaVersion, UnknownVersion, fetch};
+pub use kafka::{
+    Kafka, KafkaBuilder, KafkaVersion, Operation, Resource, UnknownVersion, fetch, security,
+};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

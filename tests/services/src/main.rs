@@ -1,7 +1,7 @@
 //! Services from the command line.
 
 use clap::{Parser, Subcommand};
-use cofferdam_services::{Kafka, KafkaVersion, ServiceError, fetch};
+use cofferdam_services::{Kafka, KafkaVersion, ServiceError, fetch, security};
 use std::process::ExitCode;
 use std::thread;
 
@@ -25,6 +25,9 @@ enum Command {
         /// The port of the first node; any that is free without this.
         #[arg(long)]
         port: Option<u16>,
+        /// Adds listeners with TLS, passwords and access rules.
+        #[arg(long)]
+        secure: bool,
         /// Lines of server.properties, as name=value.
         #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
         settings: Vec<(String, String)>,
@@ -49,17 +52,24 @@ fn run(command: Command) -> Result<(), ServiceError> {
             nodes,
             version,
             port,
+            secure,
             settings,
         } => {
             let mut builder = Kafka::builder().version(version).nodes(nodes);
             if let Some(port) = port {
                 builder = builder.port(port);
             }
+            if secure {
+                builder = builder.secure();
+            }
             let kafka = settings
                 .into_iter()
                 .fold(builder, |builder, (name, value)| builder.set(name, value))
                 .start()?;
             println!("{}", kafka.bootstrap());
+            if let Some(security) = kafka.security() {
+                println!("{security:#?}\n{:#?}", security::USERS);
+            }
             // Whatever signal ends this process, the supervisors of the nodes see it and clean up.
             loop {
                 thread::park();

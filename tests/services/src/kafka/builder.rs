@@ -1,5 +1,6 @@
 use super::node::{self, Node, Ports};
 use super::properties::{self, Properties};
+use super::security::{self, Security};
 use super::{Kafka, KafkaVersion, jars, java};
 use crate::{ServiceError, ports, random};
 use std::fs;
@@ -19,6 +20,7 @@ pub struct KafkaBuilder {
     port: Option<u16>,
     settings: Properties,
     features: Vec<String>,
+    secure: bool,
     throughput: bool,
 }
 
@@ -30,6 +32,7 @@ impl KafkaBuilder {
             port: None,
             settings: Properties::new(),
             features: Vec::new(),
+            secure: false,
             throughput: false,
         }
     }
@@ -69,6 +72,13 @@ impl KafkaBuilder {
         self
     }
 
+    /// Adds listeners that ask for a password or a certificate, and forbid what is not allowed: see [`Security`].
+    #[must_use]
+    pub fn secure(mut self) -> Self {
+        self.secure = true;
+        self
+    }
+
     /// Compiles the broker's code fully and gives it more memory: slower to start, and for benchmarks.
     #[must_use]
     pub fn tuned_for_throughput(mut self) -> Self {
@@ -98,14 +108,15 @@ impl KafkaBuilder {
     }
 
     fn choose_ports(&self) -> Result<Vec<Ports>, ServiceError> {
-        let free = ports::free(self.nodes * 2)?;
-        let pairs = free.chunks_exact(2).enumerate();
-        Ok(pairs
-            .map(|(index, pair)| Ports {
-                plaintext: self.port.map_or(pair[0], |first| {
-                    first + u16::try_from(index).expect("few nodes")
-                }),
-                controller: pair[1],
+        let free = ports::free(self.nodes * 4)?;
+        Ok(free
+            .chunks_exact(4)
+            .zip(0..)
+            .map(|(free, index)| Ports {
+                plaintext: self.port.map_or(free[0], |first| first + index),
+                controller: free[1],
+                sasl_ssl: free[2],
+                mutual_tls: free[3],
             })
             .collect())
     }
@@ -113,86 +124,88 @@ impl KafkaBuilder {
     fn start_on(&self, ports: &[Ports], jars: &Path) -> Result<Kafka, ServiceError> {
         let folder = TempDir::with_prefix("cofferdam-kafka-")
             .map_err(ServiceError::io("create", std::env::temp_dir()))?;
-        let logging = folder.path().join("log4j2.properties");
+        let path = folder.path();
+        let logging = path.join("log4j2.properties");
         fs::write(&logging, include_str!("log4j2.properties"))
             .map_err(ServiceError::io("write", logging))?;
-        // Kafka wants 16 bytes in base 64, and its tool takes one that begins with a dash for an option: hexadecimal is neither.
-        let cluster = format!("{:016x}{:06x}", random(), random() & 0xff_ffff);
-        let nodes = (0..self.nodes)
-            .map(|index| self.prepare(index, ports, folder.path(), jars))
-            .collect::<Result<Vec<_>, _>>()?;
-        thread::scope(|scope| {
-            let formats: Vec<_> = (0..self.nodes)
-                .map(|index| {
-                    scope.spawn({
-                        let (folder, cluster) = (folder.path(), &cluster);
-                        move || self.format(index, folder, cluster, jars)
-                    })
-                })
-                .collect();
-            formats
-                .into_iter()
-                .try_for_each(|format| format.join().expect("it does not panic"))
-        })?;
-        let mut kafka = Kafka {
+        let security = self
+            .secure
+            .then(|| Security::prepare(path, ports))
+            .transpose()?;
+        let prepared = (1..=self.nodes)
+            .map(|number| self.prepare(number, ports, path, jars, security.as_ref()));
+        let mut nodes = prepared.collect::<Result<Vec<_>, _>>()?;
+        self.format(path, jars)?;
+        nodes.iter_mut().try_for_each(Node::launch)?;
+        nodes.iter().try_for_each(Node::wait_until_ready)?;
+        Ok(Kafka {
             nodes: nodes.into_iter().map(Mutex::new).collect(),
             version: self.version,
+            security,
             folder,
-        };
-        for node in &mut kafka.nodes {
-            node.get_mut().expect("nobody has locked it").launch()?;
-        }
-        for node in &mut kafka.nodes {
-            node.get_mut()
-                .expect("nobody has locked it")
-                .wait_until_ready()?;
-        }
-        Ok(kafka)
+        })
     }
 
     fn prepare(
         &self,
-        index: usize,
+        number: usize,
         ports: &[Ports],
         folder: &Path,
         jars: &Path,
+        security: Option<&Security>,
     ) -> Result<Node, ServiceError> {
+        let own = ports[number - 1];
         let mut properties =
-            properties::of_node(index, ports, &node::home(folder, index + 1).join("data"));
+            properties::of_node(number, ports, &node::home(folder, number).join("data"));
+        if let Some(security) = security {
+            security.extend(&mut properties, own);
+        }
         properties.extend(self.settings.clone());
         let options: &[&str] = if self.throughput {
             &["-Xms1g", "-Xmx1g"]
         } else {
             &["-Xmx384m", "-XX:TieredStopAtLevel=1"]
         };
-        Node::prepare(index + 1, ports[index], folder, &properties, jars, options)
+        Node::prepare(number, own, folder, &properties, jars, options)
     }
 
-    fn format(
-        &self,
-        index: usize,
-        folder: &Path,
-        cluster: &str,
-        jars: &Path,
-    ) -> Result<(), ServiceError> {
-        let configuration = node::home(folder, index + 1).join("server.properties");
-        let configuration = configuration.to_string_lossy();
-        let mut arguments = vec![
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            cluster,
-            "-c",
-            &configuration,
-        ];
-        for feature in &self.features {
-            arguments.extend(["--feature", feature]);
+    /// Formats the storage of all nodes, side by side.
+    fn format(&self, folder: &Path, jars: &Path) -> Result<(), ServiceError> {
+        // Kafka wants 16 bytes in base 64, and its tool takes one that begins with a dash for an option: hexadecimal is neither.
+        let cluster = format!("{:016x}{:06x}", random(), random() & 0xff_ffff);
+        let mut added: Vec<String> = self
+            .features
+            .iter()
+            .flat_map(|feature| ["--feature".to_owned(), feature.clone()])
+            .collect();
+        if self.secure {
+            added.extend(security::scram_users().flat_map(|user| ["--add-scram".to_owned(), user]));
         }
-        java::run(
-            &java::command(jars, folder, &["-XX:TieredStopAtLevel=1"], &arguments),
-            "the formatting of a node's storage",
-        )
-        .map(drop)
+        let format = &|number| {
+            let configuration = node::home(folder, number).join("server.properties");
+            let configuration = configuration.to_string_lossy();
+            let mut arguments = vec![
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                &cluster,
+                "-c",
+                &configuration,
+            ];
+            arguments.extend(added.iter().map(String::as_str));
+            java::run(
+                &java::command(jars, folder, &["-XX:TieredStopAtLevel=1"], &arguments),
+                "the formatting of a node's storage",
+            )
+        };
+        thread::scope(|scope| {
+            let running: Vec<_> = (1..=self.nodes)
+                .map(|number| scope.spawn(move || format(number)))
+                .collect();
+            running
+                .into_iter()
+                .try_for_each(|one| one.join().expect("it does not panic").map(drop))
+        })
     }
 }
 

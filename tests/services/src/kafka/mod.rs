@@ -1,16 +1,20 @@
+mod access;
 mod builder;
 mod jars;
 mod java;
 mod node;
 mod properties;
+pub mod security;
 mod version;
 
+pub use access::{Operation, Resource};
 pub use builder::KafkaBuilder;
 pub use jars::fetch;
 pub use version::{KafkaVersion, UnknownVersion};
 
 use crate::ServiceError;
 use node::Node;
+use security::Security;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,6 +27,7 @@ use tempfile::TempDir;
 pub struct Kafka {
     nodes: Vec<Mutex<Node>>,
     version: KafkaVersion,
+    security: Option<Security>,
     folder: TempDir, // after the nodes: it is removed when they are dead
 }
 
@@ -67,6 +72,11 @@ impl Kafka {
     /// Like everything here that takes a node: if there is none of this number.
     pub fn address(&self, node: usize) -> SocketAddr {
         self.node(node).address()
+    }
+
+    /// The guarded listeners, and what clients need there; if the cluster was built with [`KafkaBuilder::secure`].
+    pub fn security(&self) -> Option<&Security> {
+        self.security.as_ref()
     }
 
     /// The node's data, configuration and log.

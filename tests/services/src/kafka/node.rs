@@ -19,6 +19,8 @@ const KILL: Duration = Duration::from_secs(30);
 pub(super) struct Ports {
     pub(super) plaintext: u16,
     pub(super) controller: u16,
+    pub(super) sasl_ssl: u16,
+    pub(super) mutual_tls: u16,
 }
 
 /// One broker, running or not, with its folder.

@@ -7,8 +7,8 @@ use std::path::Path;
 pub(super) type Properties = BTreeMap<String, String>;
 
 /// What a node is told, so that a small cluster starts quickly and can lose a node.
-pub(super) fn of_node(node: usize, ports: &[Ports], data: &Path) -> Properties {
-    let own = &ports[node];
+pub(super) fn of_node(number: usize, ports: &[Ports], data: &Path) -> Properties {
+    let own = &ports[number - 1];
     let voters: Vec<String> = ports
         .iter()
         .enumerate()
@@ -18,7 +18,7 @@ pub(super) fn of_node(node: usize, ports: &[Ports], data: &Path) -> Properties {
     let in_sync = if ports.len() < 3 { "1" } else { "2" };
     [
         ("process.roles", "broker,controller"),
-        ("node.id", &(node + 1).to_string()),
+        ("node.id", &number.to_string()),
         ("controller.quorum.voters", &voters.join(",")),
         (
             "listeners",
