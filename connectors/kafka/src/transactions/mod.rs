@@ -1,5 +1,6 @@
 //! Transactions on the brokers: look at them, list them, finish them, fence their producers.
 
+mod admin;
 mod description;
 mod evidence;
 mod handle;
@@ -17,6 +18,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+pub use self::admin::TransactionAdmin;
 pub use self::description::{TransactionDescription, TransactionState};
 pub(crate) use self::evidence::Evidence;
 pub use self::handle::PreparedTransaction;

@@ -16,7 +16,7 @@ use super::error::WireError;
 use crate::connection::KafkaConnection;
 
 /// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest wait for one answer, so that a silent broker leaves time to ask another.
 const PATIENCE_OF_A_CALL: Duration = Duration::from_secs(5);
