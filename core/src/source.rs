@@ -34,6 +34,16 @@ impl fmt::Display for SplitId {
     }
 }
 
+/// What a source does about input that can't be read as a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnMalformed {
+    /// Stop with an error that says where it is.
+    #[default]
+    Fail,
+    /// Leave it out and count it: see [`SourceBatch::skipped`].
+    Skip,
+}
+
 /// A source that can be read again from any position that it has given out.
 ///
 /// The runtime divides the splits among subtasks and opens one [`SourceReader`] in each. Positions are taken into

@@ -88,5 +88,6 @@ mod format;
 mod sink;
 mod source;
 
+pub use cofferdam::OnMalformed;
 pub use sink::{StagedFile, StagedFileSink, StagedTransaction};
-pub use source::{FilePosition, FileReader, FileSource, OnMalformed, Paths};
+pub use source::{FilePosition, FileReader, FileSource, Paths};

@@ -3,22 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use cofferdam::SourceError;
+use cofferdam::{OnMalformed, SourceError};
 
 /// Records in a batch.
 const RECORDS: usize = 1024;
 /// Bytes of text in a batch, so that a batch of long records stays small in memory.
 const BYTES: u64 = 4 * 1024 * 1024;
-
-/// What to do about text that can't be read as a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnMalformed {
-    /// Stop with an error that names file, line and column.
-    #[default]
-    Fail,
-    /// Leave it out and count it.
-    Skip,
-}
 
 /// A batch while it is read.
 pub(super) struct Batch<T> {

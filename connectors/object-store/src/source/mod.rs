@@ -12,11 +12,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use cofferdam::{CheckpointId, Source, SourceError, SplitId, async_trait};
+use cofferdam::{CheckpointId, OnMalformed, Source, SourceError, SplitId, async_trait};
 use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 
-pub use self::batch::OnMalformed;
 pub use self::paths::Paths;
 pub use self::position::FilePosition;
 pub use self::reader::FileReader;

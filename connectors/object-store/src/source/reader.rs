@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cofferdam::{SourceBatch, SourceError, SourceEvent, SourceReader, SplitId, async_trait};
+use cofferdam::{
+    OnMalformed, SourceBatch, SourceError, SourceEvent, SourceReader, SplitId, async_trait,
+};
 use serde::de::DeserializeOwned;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::batch::{Batch, OnMalformed};
+use super::batch::Batch;
 use super::csv::CsvFile;
 use super::json_lines::JsonLinesFile;
 use super::position::FilePosition;
