@@ -78,7 +78,11 @@ pub struct Capabilities {
     /// newer checkpoint than [`Fence::newest`](crate::Fence::newest): the job was given older state, and would write
     /// again what is already there.
     pub refuses_older_state: bool,
-    /// How long the outside system keeps a prepared transaction; `None` if for ever.
+    /// How long the outside system keeps a transaction that is not settled, from its begin or later; `None` if for ever.
+    ///
+    /// A job is refused if that is too short. It has to last until the decision, for which a transaction may wait for
+    /// (checkpoint interval + checkpoint time-out) × (1 + tolerable checkpoint failures), and for 30 s more, to start again
+    /// after a crash and commit. With the defaults of [`Job`](crate::Job) that is 274 s.
     pub expiry: Option<Duration>,
     /// How many prepared transactions a subtask can hold at once; `None` if any number.
     ///

@@ -1,5 +1,6 @@
 //! Commits what a sink subtask has prepared, beside the writes of its next transactions.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(super) struct Committer {
     pub(super) prepared: mpsc::Receiver<ParticipantEvent<String>>,
     pub(super) decisions: watch::Receiver<Option<Decision>>,
     pub(super) events: mpsc::Sender<Event>,
+    /// When each transaction was prepared that is not known to be committed.
+    pub(super) since: BTreeMap<CheckpointId, Instant>,
 }
 
 /// What came of a try to commit. The inner error is one to try again after.
@@ -85,7 +88,12 @@ impl Committer {
                         None => continue,
                     },
                 },
-                Some(event) = self.prepared.recv() => event,
+                Some(event) = self.prepared.recv() => {
+                    if let ParticipantEvent::Prepared(checkpoint, Some(_)) = &event {
+                        self.since.insert(*checkpoint, Instant::now());
+                    }
+                    event
+                }
                 answer = attempt(&mut under_way) => {
                     match self.answered(answer?, &mut under_way) {
                         Some(checkpoint) => ParticipantEvent::Committed(checkpoint),
@@ -101,7 +109,7 @@ impl Committer {
 
     /// Tells which checkpoint is committed, or arranges the next try.
     fn answered(
-        &self,
+        &mut self,
         answer: Result<Committed, SinkError>,
         under_way: &mut Option<UnderWay>,
     ) -> Option<CheckpointId> {
@@ -112,10 +120,15 @@ impl Committer {
             ..
         } = under_way.take()?;
         match answer {
-            Ok(_) => Some(id.checkpoint),
+            Ok(_) => {
+                self.since.remove(&id.checkpoint);
+                Some(id.checkpoint)
+            }
             Err(error) => {
                 let delay = backoff.next();
-                tracing::warn!(transaction = %id, error = chain(&error), ?delay, "not committed yet");
+                let since = self.since.get(&id.checkpoint);
+                let age = since.map(Instant::elapsed).unwrap_or_default();
+                tracing::warn!(transaction = %id, error = chain(&error), ?age, ?delay, "not committed yet");
                 let at = Instant::now() + delay;
                 *under_way = Some(UnderWay::new(&self.sink, id, handle, backoff, at));
                 None

@@ -91,6 +91,9 @@ pub struct Progress {
     pub epoch: Epoch,
     /// The newest decided checkpoint; `None` while there is none.
     pub checkpoint: Option<CheckpointId>,
+    /// How many transactions are prepared and not known to be committed: of the decided checkpoints and of the one that
+    /// is being decided.
+    pub in_doubt: usize,
     /// How many times this process has started the job again after a failure.
     pub restarts: u32,
     /// Totals of the job over all its runs, by `name.what`: `records` of sources and sinks, `skipped` of sources,
@@ -101,6 +104,8 @@ pub struct Progress {
 impl Progress {
     pub(super) fn begun(&mut self, epoch: Epoch, checkpoint: Option<CheckpointId>) {
         (self.epoch, self.checkpoint) = (epoch, checkpoint);
+        // Recovery has settled all.
+        self.in_doubt = 0;
     }
 
     pub(super) fn decided(&mut self, checkpoint: CheckpointId) {
@@ -196,6 +201,9 @@ impl Job {
     }
 
     /// How often a checkpoint is made, and with it output becomes visible; 1 s if not set.
+    ///
+    /// With a sink whose outside system keeps transactions for a limited time, the job is refused if interval and
+    /// [time-out](Self::checkpoint_timeout) leave too little of it: see [`Capabilities::expiry`](crate::Capabilities::expiry).
     #[must_use]
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.settings.checkpoint_interval = interval;
@@ -312,6 +320,7 @@ impl Job {
     async fn run_until_end(&self) -> Result<JobEnd, JobError> {
         let plan = self.plan()?;
         self.settings.check()?;
+        plan.check_expiry(&self.settings)?;
         let attempt = Attempt {
             plan,
             settings: &self.settings,

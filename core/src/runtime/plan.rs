@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -27,6 +28,9 @@ pub trait Head<T>: Send + Sync + 'static {
         stages: Vec<N>,
     ) -> Result<(), JobError>;
 }
+
+/// How long a job may take to come back after a crash, when it has to be in time for what it left prepared.
+const RESTART: Duration = Duration::from_secs(30);
 
 /// A path through the pipeline from a source to a sink.
 #[async_trait]
@@ -91,6 +95,30 @@ impl Plan {
             .values()
             .filter_map(|sink| sink.capabilities().max_prepared)
             .min()
+    }
+
+    /// Whether each sink's outside system keeps transactions until they are decided and committed, also after a restart.
+    pub(super) fn check_expiry(&self, settings: &Settings) -> Result<(), JobError> {
+        // What is prepared for a checkpoint that is dropped rides with the next, for as long as is tolerated.
+        let tries = settings.tolerable_failures.saturating_add(1);
+        let (interval, timeout) = (settings.checkpoint_interval, settings.checkpoint_timeout);
+        let undecided = interval.saturating_add(timeout).saturating_mul(tries);
+        let needed = undecided.saturating_add(RESTART);
+        for (sink, erased) in &self.sinks {
+            let Some(expiry) = erased.capabilities().expiry else {
+                continue;
+            };
+            if expiry < needed {
+                return Err(JobError::Plan(format!(
+                    "sink {sink}: its outside system keeps a transaction for {expiry:?}, and it may take {needed:?} until it \
+                     is committed: {tries} times a checkpoint interval of {interval:?} and a time-out of {timeout:?} (as {} \
+                     failed checkpoints are tolerated), and {RESTART:?} for a restart. Set the outside system to keep \
+                     it for longer, or lower checkpoint_interval, checkpoint_timeout or tolerable_checkpoint_failures",
+                    settings.tolerable_failures
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the newest checkpoint can be resumed by this pipeline: everything in it needs a place to go.

@@ -166,6 +166,7 @@ impl Site<'_> {
             prepared,
             decisions,
             events: self.launch.events.clone(),
+            since: BTreeMap::new(),
         };
         self.launch.task(committer.run());
         sender

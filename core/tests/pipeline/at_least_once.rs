@@ -47,6 +47,7 @@ fn job(writer: &Buffered, store: &MemoryCheckpointStore, plan: &Plan) -> Job {
         plan: plan.clone(),
         observed: Observed::default(),
         max_prepared: None,
+        expiry: None,
         alone: true,
     };
     let store = FaultyStore {

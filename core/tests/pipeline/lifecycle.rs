@@ -43,6 +43,28 @@ async fn stop_makes_a_last_checkpoint_and_commits_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn progress_counts_what_is_in_doubt() {
+    let world = World::new();
+    let plan = Plan::during(Op::Commit, 1, 1000, Mode::Hold(When::Before));
+    let job = world.job(&plan).parallelism(2);
+    let handle = job.handle();
+    let look = async {
+        plan.reached().await;
+        // Until so much waits for its commit that no more checkpoints are begun.
+        tokio::time::sleep(ms(100)).await;
+        let listed = world.job(&Plan::none()).in_doubt().await.unwrap();
+        let counted = handle.progress().in_doubt;
+        plan.release();
+        (listed.len(), counted)
+    };
+    let (outcome, (listed, counted)) = tokio::join!(run(job, &plan), look);
+    assert!(listed > 2, "{listed}");
+    assert_eq!(counted, listed);
+    assert_eq!(outcome.end(), Some(JobEnd::Completed));
+    assert_eq!(handle.progress().in_doubt, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_now_leaves_at_once_and_loses_nothing() {
     // Also while a sink hangs, and also after stop.
     for (op, first) in [

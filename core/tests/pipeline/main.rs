@@ -12,6 +12,8 @@ mod double_start;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod growing;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lost;

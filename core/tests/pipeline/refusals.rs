@@ -115,6 +115,7 @@ async fn pipelines_without_end_and_settings_that_cant_be() {
         plan: Plan::none(),
         observed: Observed::default(),
         max_prepared: Some(0),
+        expiry: None,
         alone: true,
     };
     let pipeline = Pipeline::new("job")
@@ -142,6 +143,52 @@ async fn pipelines_without_end_and_settings_that_cant_be() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_sink_whose_transactions_may_expire_before_they_are_committed() {
+    let seconds = std::time::Duration::from_secs;
+    let job = |expiry| {
+        let faulty = Faulty {
+            inner: MemorySink::new(),
+            plan: Plan::none(),
+            observed: Observed::default(),
+            max_prepared: None,
+            expiry: Some(expiry),
+            alone: true,
+        };
+        Pipeline::new("job")
+            .source("numbers", numbers(), NoEventTime)
+            .sink("expiring", faulty)
+            .job(MemoryCheckpointStore::new())
+    };
+    // As usual in Kafka; and what the defaults need: four times a second and a minute, and half a minute to restart.
+    for expiry in [seconds(900), seconds(274)] {
+        job(expiry).run().await.unwrap();
+    }
+    let text = refusal(&job(seconds(274) - ms(1)).run().await.unwrap_err());
+    for part in [
+        "sink expiring",
+        "273.999s",
+        "274s",
+        "4 times",
+        "interval of 1s",
+        "time-out of 60s",
+        "checkpoint_timeout",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    let strict = |expiry| {
+        job(expiry)
+            .checkpoint_interval(seconds(2))
+            .checkpoint_timeout(seconds(8))
+            .tolerable_checkpoint_failures(0)
+    };
+    strict(seconds(40)).run().await.unwrap();
+    refusal(&strict(seconds(39)).run().await.unwrap_err());
+    // Settings without bounds are a long time, not a panic.
+    let endless = job(seconds(900)).checkpoint_timeout(std::time::Duration::MAX);
+    refusal(&endless.run().await.unwrap_err());
+}
+
 /// The names of a pipeline.
 #[derive(Clone, Copy)]
 struct Names {
@@ -165,6 +212,7 @@ fn named(names: Names, sink: &MemorySink<u64>, store: &MemoryCheckpointStore, pl
         plan: plan.clone(),
         observed: observed.clone(),
         max_prepared: None,
+        expiry: None,
         alone: true,
     };
     let event_time = EventTime::of(|number: &i64| Timestamp::from_millis(*number));

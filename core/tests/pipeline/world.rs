@@ -178,6 +178,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             plan: plan.clone(),
             observed: self.observed.clone(),
             max_prepared: self.max_prepared,
+            expiry: None,
             alone: self.alone,
         }
     }

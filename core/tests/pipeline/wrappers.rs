@@ -63,6 +63,7 @@ pub struct Faulty<S> {
     pub plan: Plan,
     pub observed: Observed,
     pub max_prepared: Option<usize>,
+    pub expiry: Option<Duration>,
     /// Whether one run at a time is alive: then recovery must have left nothing in doubt when a transaction begins.
     pub alone: bool,
 }
@@ -99,6 +100,7 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             max_prepared: self.max_prepared,
+            expiry: self.expiry,
             ..self.inner.capabilities()
         }
     }
