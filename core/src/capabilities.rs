@@ -30,6 +30,9 @@ pub enum AtomicUnit {
     Checkpoint,
     /// What one subtask wrote for a checkpoint.
     Subtask,
+    /// What one subtask wrote for a checkpoint into one partition of the outside system. A reader of several may see one
+    /// before the other.
+    Partition,
     /// Single records.
     Record,
 }

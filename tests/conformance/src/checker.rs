@@ -132,6 +132,8 @@ struct Checker {
     promise: Promise,
     transactions: HashMap<TransactionId, Transaction>,
     units: HashMap<Unit, Vec<TransactionId>>,
+    /// How much of a transaction the last read found in a lane.
+    in_lane: HashMap<(String, TransactionId), usize>,
     /// What was visible in the last read.
     seen: HashSet<Token>,
     found: Vec<(Kind, Finding)>,
@@ -198,6 +200,7 @@ impl Checker {
             visible.insert(token);
         }
         self.units(&visible);
+        self.lanes(rows);
         if self.promise.once {
             let gone: Vec<Token> = self.seen.difference(&visible).cloned().collect();
             for token in gone {
@@ -250,7 +253,7 @@ impl Checker {
 
     /// Units of which some is visible, and some is not.
     fn units(&mut self, visible: &HashSet<Token>) {
-        if self.promise.unit == AtomicUnit::Record {
+        if matches!(self.promise.unit, AtomicUnit::Record | AtomicUnit::Partition) {
             return;
         }
         let mut shown: HashMap<&TransactionId, usize> = HashMap::new();
@@ -274,6 +277,31 @@ impl Checker {
                 format!("{shown} of {of} records of {id} are visible, beside others of its unit");
             self.find(Kind::Torn, what, &[&id], &[]);
         }
+    }
+
+    /// Lanes in which a transaction grows: they are units of their own where partitions are. What a lane is to hold in the
+    /// end is not known before; that all of it comes is for [`quiet`](Self::quiet) to say.
+    fn lanes(&mut self, rows: &[Row]) {
+        if self.promise.unit != AtomicUnit::Partition {
+            return;
+        }
+        let mut shown: HashMap<(String, TransactionId), usize> = HashMap::new();
+        for row in rows {
+            if let (Some(lane), Ok(token)) = (&row.lane, row.text.parse::<Token>()) {
+                *shown.entry((lane.clone(), token.writer)).or_default() += 1;
+            }
+        }
+        let torn: Vec<_> = shown
+            .iter()
+            .filter_map(|(place, now)| Some((place, *self.in_lane.get(place)?, *now)))
+            .filter(|(_, before, now)| now > before)
+            .map(|((lane, id), before, now)| (lane.clone(), id.clone(), before, now))
+            .collect();
+        for (lane, id, before, now) in torn {
+            let what = format!("in {lane}, {before} records of {id} were visible, and then {now}");
+            self.find(Kind::Torn, what, &[&id], &[]);
+        }
+        self.in_lane = shown;
     }
 
     /// The unit with which a transaction becomes visible.

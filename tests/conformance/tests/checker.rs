@@ -144,6 +144,23 @@ fn torn_by_the_declared_unit() {
 }
 
 #[test]
+fn torn_within_a_lane_where_partitions_come_one_after_the_other() {
+    let placed = |record, lane: &str| Row {
+        lane: Some(lane.to_owned()),
+        ..row(record, "1/0/1")
+    };
+    let kinds = |reads: &[&[Row]]| {
+        let written = [wrote("1/0/1", &[1, 2, 3]), decided("1/0/1")];
+        let reads = reads.iter().map(|rows| Event::Read(rows.to_vec()));
+        kinds(AtomicUnit::Partition, written.into_iter().chain(reads))
+    };
+    let (one, two, three) = (placed(1, "a"), placed(2, "a"), placed(3, "b"));
+    let all = [one.clone(), two.clone(), three.clone()];
+    assert_eq!(kinds(&[&[one.clone(), two], &all]), []);
+    assert_eq!(kinds(&[&[one, three], &all]), [Kind::Torn]);
+}
+
+#[test]
 fn reordered_within_a_transaction_and_over_two() {
     let events = || {
         [

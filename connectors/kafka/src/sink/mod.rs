@@ -181,7 +181,7 @@ impl<T: Send + 'static, S: Serializer<T>> TwoPhaseCommitSinkFunction for KafkaSi
         Capabilities {
             resume: Resume::AnyProcess,
             isolation: Isolation::HiddenIf("isolation.level=read_committed"),
-            atomic_unit: AtomicUnit::Subtask,
+            atomic_unit: AtomicUnit::Partition,
             evidence: Evidence::Ledger,
             fencing: Fencing::Names,
             lists_in_doubt: true,

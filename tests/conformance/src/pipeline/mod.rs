@@ -54,6 +54,7 @@ impl<'a> Run<'a> {
     /// Runs to the end, or to the crash.
     pub(crate) async fn go(self, crash: Crash) -> Result<Ended, Stop> {
         let process = self.trial.process().await?;
+        let expiry = process.capabilities().expiry;
         let sink_function = PipelineSink {
             process,
             crash: crash.clone(),
@@ -73,6 +74,7 @@ impl<'a> Run<'a> {
             .job(store)
             .parallelism(self.parallelism)
             .checkpoint_interval(Duration::from_millis(4))
+            .checkpoint_timeout(checkpoint_timeout(expiry))
             .restart(RestartStrategy::FixedDelay {
                 restarts: 5,
                 delay: Duration::from_millis(1),
@@ -103,4 +105,14 @@ impl<'a> Run<'a> {
             None => Err(Stop::failed("the last run died")),
         }
     }
+}
+
+/// The usual one, or what a job lets pass with a sink whose system is made to forget soon, so that no check waits for long:
+/// four times this, and half a minute, have to be less than the expiry.
+fn checkpoint_timeout(expiry: Option<Duration>) -> Duration {
+    let usual = Duration::from_secs(60);
+    let (shortest, restart) = (Duration::from_millis(1), Duration::from_secs(30));
+    expiry.map_or(usual, |expiry| {
+        (expiry.saturating_sub(restart) / 5).clamp(shortest, usual)
+    })
 }
