@@ -202,13 +202,8 @@ impl Job {
 
     /// How often a checkpoint is made, and with it output becomes visible; 1 s if not set.
     ///
-<<<<<<< HEAD
-    /// A sink whose outside system [keeps a transaction for so long only](crate::Capabilities::expiry) refuses an interval and a
-    /// [time-out](Self::checkpoint_timeout) that leave no time to commit.
-=======
     /// With a sink whose outside system keeps transactions for a limited time, the job is refused if interval and
     /// [time-out](Self::checkpoint_timeout) leave too little of it: see [`Capabilities::expiry`](crate::Capabilities::expiry).
->>>>>>> core
     #[must_use]
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.settings.checkpoint_interval = interval;
