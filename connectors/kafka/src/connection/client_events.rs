@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 use tracing::{debug, error, info, warn};
 
@@ -67,6 +68,8 @@ impl ClientContext for ClientEvents {
         Ok(oauth_token(&token))
     }
 }
+
+impl ConsumerContext for ClientEvents {}
 
 fn oauth_token(token: &BearerToken) -> OAuthToken {
     let expires = token.expires.duration_since(UNIX_EPOCH).unwrap_or_default();

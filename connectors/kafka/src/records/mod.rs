@@ -1,5 +1,9 @@
-//! Records on their way out of Kafka and into it.
+//! What a record of Kafka is made of, how it becomes a record of the pipeline, and the way back.
 
-mod outgoing;
+mod decode;
+mod encode;
+mod record;
 
-pub use self::outgoing::{Bytes, Json, OutgoingRecord, Serializer, WithKey};
+pub use self::decode::{Bytes, DecodeError, Decoder, Json, Utf8};
+pub use self::encode::{EncodeError, Encoder, OutgoingRecord, WithKey};
+pub use self::record::{ConsumedRecord, KafkaRecord};

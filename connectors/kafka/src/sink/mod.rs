@@ -21,7 +21,7 @@ use self::lane::LanePool;
 use self::site::Site;
 pub use self::transaction::KafkaTransaction;
 use crate::connection::KafkaConnection;
-use crate::records::{Bytes, Json, Serializer, WithKey};
+use crate::records::{Bytes, Encoder, Json, WithKey};
 use crate::transactions::{Lane, Names, PREFIX, PreparedTransaction, Transactions};
 use crate::wire::Cluster;
 
@@ -33,7 +33,7 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 ///
 /// See the [front page](crate) for what it promises and needs.
 pub struct KafkaSink<T, S> {
-    serializer: S,
+    encoder: S,
     site: Arc<Site>,
     lanes: Mutex<HashMap<Lane, Arc<LanePool>>>,
     values: PhantomData<fn(T)>,
@@ -47,10 +47,10 @@ impl<T, S> fmt::Debug for KafkaSink<T, S> {
     }
 }
 
-impl<T: serde::Serialize> KafkaSink<T, Json> {
+impl<T: serde::Serialize + 'static> KafkaSink<T, Json<T>> {
     /// Writes values as JSON, without a key; [`key`](Self::key) adds one.
     pub fn json(connection: &KafkaConnection, topic: impl Into<Arc<str>>) -> Self {
-        Self::with(connection, topic, Json)
+        Self::with(connection, topic, Json::default())
     }
 }
 
@@ -62,10 +62,10 @@ impl<T: AsRef<[u8]>> KafkaSink<T, Bytes> {
 }
 
 impl<T, S> KafkaSink<T, S> {
-    /// Writes what a [`Serializer`] of one's own, or a closure, makes of values.
-    pub fn with(connection: &KafkaConnection, topic: impl Into<Arc<str>>, serializer: S) -> Self
+    /// Writes what a [`Encoder`] of one's own, or a closure, makes of values.
+    pub fn with(connection: &KafkaConnection, topic: impl Into<Arc<str>>, encoder: S) -> Self
     where
-        S: Serializer<T>,
+        S: Encoder<T>,
     {
         let cluster = Arc::new(Cluster::new(connection.clone()));
         let site = Site {
@@ -76,7 +76,7 @@ impl<T, S> KafkaSink<T, S> {
             options: Vec::new(),
         };
         Self {
-            serializer,
+            encoder,
             site: Arc::new(site),
             lanes: Mutex::default(),
             values: PhantomData,
@@ -94,12 +94,12 @@ impl<T, S> KafkaSink<T, S> {
     where
         F: Fn(&T, &mut Vec<u8>) + Send + Sync + 'static,
     {
-        let serializer = WithKey {
-            serializer: self.serializer,
+        let encoder = WithKey {
+            encoder: self.encoder,
             key,
         };
         KafkaSink {
-            serializer,
+            encoder,
             site: self.site,
             lanes: self.lanes,
             values: PhantomData,
@@ -172,7 +172,7 @@ fn millis(duration: Duration) -> i32 {
 }
 
 #[async_trait]
-impl<T: Send + 'static, S: Serializer<T>> TwoPhaseCommitSinkFunction for KafkaSink<T, S> {
+impl<T: Send + 'static, S: Encoder<T>> TwoPhaseCommitSinkFunction for KafkaSink<T, S> {
     type Input = T;
     type Transaction = KafkaTransaction;
     type Prepared = PreparedTransaction;
@@ -200,7 +200,7 @@ impl<T: Send + 'static, S: Serializer<T>> TwoPhaseCommitSinkFunction for KafkaSi
         transaction: &mut KafkaTransaction,
         records: Vec<T>,
     ) -> Result<(), SinkError> {
-        transaction.write(&self.serializer, records).await
+        transaction.write(&self.encoder, records).await
     }
 
     async fn pre_commit(

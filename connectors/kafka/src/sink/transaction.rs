@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::lane::{LanePool, Ready};
 use super::site::Site;
 use crate::error::sink_error;
-use crate::records::{OutgoingRecord, Serializer};
+use crate::records::{Encoder, OutgoingRecord};
 use crate::transactions::{PreparedTransaction, TransactionState};
 use crate::wire::{Deadline, WireError};
 
@@ -69,19 +69,17 @@ impl KafkaTransaction {
     }
 
     /// Writes records into librdkafka's buffer; waits while it is full.
-    pub(super) async fn write<T, S: Serializer<T>>(
+    pub(super) async fn write<T, S: Encoder<T>>(
         &mut self,
-        serializer: &S,
+        encoder: &S,
         values: Vec<T>,
     ) -> Result<(), SinkError> {
         self.records += values.len() as u64;
         for value in values {
             self.record.clear();
-            serializer
-                .serialize(&value, &mut self.record)
-                .map_err(|error| {
-                    SinkError::rejected("a value can't be turned into a record").caused_by(error)
-                })?;
+            encoder.encode(&value, &mut self.record).map_err(|error| {
+                SinkError::rejected("a value can't be turned into a record").caused_by(error)
+            })?;
             drop(value);
             let mut deadline = None;
             while !self

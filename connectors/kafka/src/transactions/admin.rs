@@ -25,7 +25,9 @@ impl TransactionAdmin {
     /// For the transactions of this cluster.
     pub fn new(connection: &KafkaConnection) -> Self {
         let cluster = Arc::new(Cluster::new(connection.clone()));
-        Self { transactions: Transactions::new(cluster) }
+        Self {
+            transactions: Transactions::new(cluster),
+        }
     }
 
     /// The newest transaction of each transactional id that begins with `prefix`, from all brokers, in the order of ids.
@@ -35,10 +37,17 @@ impl TransactionAdmin {
     pub async fn list(&self, prefix: &str) -> Result<Vec<TransactionDescription>, SinkError> {
         let deadline = self.transactions.cluster.deadline();
         let failed = |error| sink_error("can't list transactions", error);
-        let listed = self.transactions.list(prefix, deadline).await.map_err(failed)?;
+        let listed = self
+            .transactions
+            .list(prefix, deadline)
+            .await
+            .map_err(failed)?;
         let mut described = Vec::with_capacity(listed.len());
         for (transactional_id, _) in listed {
-            let found = self.transactions.describe(&transactional_id, deadline).await;
+            let found = self
+                .transactions
+                .describe(&transactional_id, deadline)
+                .await;
             described.extend(found.map_err(failed)?);
         }
         Ok(described)
@@ -77,7 +86,10 @@ impl TransactionAdmin {
     /// If its coordinator does not answer, or refuses.
     pub async fn abort(&self, transactional_id: &str) -> Result<(), SinkError> {
         let deadline = self.transactions.cluster.deadline();
-        let fenced = self.transactions.take_over(transactional_id, FENCED_TIMEOUT, deadline).await;
+        let fenced = self
+            .transactions
+            .take_over(transactional_id, FENCED_TIMEOUT, deadline)
+            .await;
         let failed = |error| sink_error(format!("can't abort {transactional_id}"), error);
         fenced.map(drop).map_err(failed)
     }

@@ -45,7 +45,6 @@ impl Names {
         }
     }
 
-
     /// The transactional id of a slot. Job and sink names hold no dots.
     pub(crate) fn transactional_id(&self, lane: &Lane, slot: u32) -> String {
         let Lane {

@@ -11,4 +11,4 @@ mod scram;
 mod stream;
 
 pub(crate) use self::cluster::{Cluster, Coordinator, Deadline};
-pub(crate) use self::error::WireError;
+pub(crate) use self::error::{WireError, name_of};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cofferdam::async_trait;
 use cofferdam_conformance::{Factory, GoldenHandle, Odd, Reality, Trouble, conformance_tests};
-use cofferdam_kafka::{KafkaConnection, KafkaSink, OutgoingRecord, Serializer};
+use cofferdam_kafka::{EncodeError, Encoder, KafkaConnection, KafkaSink, OutgoingRecord};
 
 use self::place::Topic;
 
@@ -28,12 +28,8 @@ enum Record {
 #[derive(Debug)]
 struct Texts;
 
-impl Serializer<Record> for Texts {
-    fn serialize(
-        &self,
-        value: &Record,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+impl Encoder<Record> for Texts {
+    fn encode(&self, value: &Record, record: &mut OutgoingRecord) -> Result<(), EncodeError> {
         match value {
             Record::Text(text) => {
                 record.key().extend_from_slice(text.as_bytes());

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use cofferdam::{TransactionId, async_trait};
 use cofferdam_conformance::{Breakage, Observer, Row, Trouble};
-use cofferdam_kafka::{KafkaConnection, TransactionAdmin, TransactionDescription, TransactionState};
+use cofferdam_kafka::{
+    KafkaConnection, TransactionAdmin, TransactionDescription, TransactionState,
+};
 use cofferdam_services::Kafka;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -107,7 +109,9 @@ enum Reach {
 
 impl fmt::Debug for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Topic").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Topic")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -129,19 +133,29 @@ impl Topic {
         let largest = LARGEST_RECORD.to_string();
         let topic = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1))
             .set("max.message.bytes", &largest);
-        let created = admin.create_topics([&topic], &AdminOptions::new()).await.map_err(failed)?;
+        let created = admin
+            .create_topics([&topic], &AdminOptions::new())
+            .await
+            .map_err(failed)?;
         if let Some(Err((_, code))) = created.into_iter().next() {
             return Err(Trouble::failed("create a topic", KafkaError::AdminOp(code)));
         }
-        Ok(Self { name, broker: Reach::Own(broker), committed: Mutex::new(None) })
+        Ok(Self {
+            name,
+            broker: Reach::Own(broker),
+            committed: Mutex::new(None),
+        })
     }
 
     pub(crate) fn attach(address: &str) -> Result<Self, Trouble> {
-        let (bootstrap, name) =
-            address.split_once('/').ok_or_else(|| Trouble::failed("read the address", address))?;
+        let (bootstrap, name) = address
+            .split_once('/')
+            .ok_or_else(|| Trouble::failed("read the address", address))?;
         Ok(Self {
             name: name.to_owned(),
-            broker: Reach::Address { bootstrap: bootstrap.to_owned() },
+            broker: Reach::Address {
+                bootstrap: bootstrap.to_owned(),
+            },
             committed: Mutex::new(None),
         })
     }
@@ -168,7 +182,9 @@ impl Topic {
     fn own(&self) -> Result<&Arc<Broker>, Trouble> {
         match &self.broker {
             Reach::Own(broker) => Ok(broker),
-            Reach::Address { .. } => Err(Trouble::unsupported("the broker belongs to another process")),
+            Reach::Address { .. } => Err(Trouble::unsupported(
+                "the broker belongs to another process",
+            )),
         }
     }
 
@@ -176,7 +192,9 @@ impl Topic {
     async fn with_broker<T: Send + 'static>(
         &self,
         action: &'static str,
-        act: impl FnOnce(&Broker) -> Result<T, Box<dyn std::error::Error + Send + Sync>> + Send + 'static,
+        act: impl FnOnce(&Broker) -> Result<T, Box<dyn std::error::Error + Send + Sync>>
+        + Send
+        + 'static,
     ) -> Result<T, Trouble> {
         let broker = Arc::clone(self.own()?);
         let acted = tokio::task::spawn_blocking(move || act(&broker)).await;
@@ -186,7 +204,9 @@ impl Topic {
     }
 
     fn admin(&self) -> Result<TransactionAdmin, Trouble> {
-        Ok(TransactionAdmin::new(&KafkaConnection::new(self.own()?.kafka.bootstrap())))
+        Ok(TransactionAdmin::new(&KafkaConnection::new(
+            self.own()?.kafka.bootstrap(),
+        )))
     }
 
     async fn ongoing(&self) -> Result<Vec<TransactionDescription>, Trouble> {
@@ -196,7 +216,11 @@ impl Topic {
         Ok(listed)
     }
 
-    async fn read(&self, reader: Option<Reader>, isolation: &'static str) -> Result<Reader, Trouble> {
+    async fn read(
+        &self,
+        reader: Option<Reader>,
+        isolation: &'static str,
+    ) -> Result<Reader, Trouble> {
         let name = self.name.clone();
         self.with_broker("read the topic", move |broker| {
             let mut reader = match reader {
@@ -216,7 +240,10 @@ impl Drop for Topic {
         if let Reach::Own(broker) = &self.broker {
             broker.relay.lead_to(broker.door);
             lock(&self.committed).take();
-            let whole = broker.kafka.resume(1).and_then(|()| broker.kafka.start_node(1));
+            let whole = broker
+                .kafka
+                .resume(1)
+                .and_then(|()| broker.kafka.start_node(1));
             if whole.is_ok() {
                 lock(&FREE).push(Arc::clone(broker));
             }
@@ -248,15 +275,25 @@ impl Reader {
         }
         consumer.assign(&all)?;
         let position = vec![0; PARTITIONS as usize];
-        Ok(Self { consumer, rows: Vec::new(), position })
+        Ok(Self {
+            consumer,
+            rows: Vec::new(),
+            position,
+        })
     }
 
     /// Reads all up to the offset at which a reader of this isolation stops now.
-    fn read_to_the_end(&mut self, topic: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn read_to_the_end(
+        &mut self,
+        topic: &str,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let until = Instant::now() + READER_PATIENCE;
         for partition in 0..PARTITIONS {
             let end = loop {
-                match self.consumer.fetch_watermarks(topic, partition, Duration::from_secs(2)) {
+                match self
+                    .consumer
+                    .fetch_watermarks(topic, partition, Duration::from_secs(2))
+                {
                     Ok((_, end)) => break end,
                     Err(error) if Instant::now() >= until => return Err(error.into()),
                     // The broker has just been started again.
@@ -266,7 +303,9 @@ impl Reader {
             while self.position[partition as usize] < end {
                 if Instant::now() >= until {
                     let at = &self.position;
-                    return Err(format!("the reader stops at {at:?} of {end} in {partition}").into());
+                    return Err(
+                        format!("the reader stops at {at:?} of {end} in {partition}").into(),
+                    );
                 }
                 self.poll(topic)?;
             }
@@ -288,7 +327,9 @@ impl Reader {
             // Behind the last record come markers, which take offsets too.
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 let position = self.consumer.position()?;
-                let found = position.find_partition(topic, partition).map(|found| found.offset());
+                let found = position
+                    .find_partition(topic, partition)
+                    .map(|found| found.offset());
                 if let Some(Offset::Offset(offset)) = found {
                     self.position[partition as usize] = offset;
                 }
@@ -315,7 +356,12 @@ impl Observer for Topic {
     }
 
     async fn leftovers(&self) -> Result<Vec<String>, Trouble> {
-        Ok(self.ongoing().await?.into_iter().map(|one| one.transactional_id).collect())
+        Ok(self
+            .ongoing()
+            .await?
+            .into_iter()
+            .map(|one| one.transactional_id)
+            .collect())
     }
 
     async fn connections(&self) -> Result<usize, Trouble> {
@@ -339,7 +385,10 @@ impl Observer for Topic {
         let until = Instant::now() + TRANSACTION_TIMEOUT + Duration::from_secs(30);
         while !self.ongoing().await?.is_empty() {
             if Instant::now() >= until {
-                return Err(Trouble::failed("let transactions expire", "the broker keeps them"));
+                return Err(Trouble::failed(
+                    "let transactions expire",
+                    "the broker keeps them",
+                ));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -348,7 +397,10 @@ impl Observer for Topic {
 
     async fn lose(&self, id: &TransactionId) -> Result<(), Trouble> {
         // The name tells the lane, not the checkpoint: in the tests that lose one, it is the only one there.
-        let lane = format!("{}.{}.{}.{}.{}.", self.name, id.job, id.sink, id.epoch, id.subtask);
+        let lane = format!(
+            "{}.{}.{}.{}.{}.",
+            self.name, id.job, id.sink, id.epoch, id.subtask
+        );
         let admin = self.admin()?;
         for one in self.ongoing().await? {
             if one.transactional_id.starts_with(&lane) {
@@ -362,10 +414,12 @@ impl Observer for Topic {
     async fn break_down(&self, breakage: Breakage) -> Result<(), Trouble> {
         match breakage {
             Breakage::Unreachable => {
-                self.with_broker("kill the broker", |broker| Ok(broker.kafka.kill(1)?)).await
+                self.with_broker("kill the broker", |broker| Ok(broker.kafka.kill(1)?))
+                    .await
             }
             Breakage::Silent => {
-                self.with_broker("pause the broker", |broker| Ok(broker.kafka.pause(1)?)).await
+                self.with_broker("pause the broker", |broker| Ok(broker.kafka.pause(1)?))
+                    .await
             }
             Breakage::NoRights => Err(Trouble::unsupported("the broker has no rules of access")),
             Breakage::Full => Err(Trouble::unsupported("the broker's disk can't be filled")),

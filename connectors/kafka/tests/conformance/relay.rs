@@ -23,12 +23,17 @@ impl Relay {
     pub(crate) fn start(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State { target, connections: Vec::new() }));
+        let state = Arc::new(Mutex::new(State {
+            target,
+            connections: Vec::new(),
+        }));
         let serving = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let target = lock(&serving).target;
-                let Ok(server) = TcpStream::connect(target) else { continue };
+                let Ok(server) = TcpStream::connect(target) else {
+                    continue;
+                };
                 if let Err(_gone) = carry(&serving, client, server) {}
             }
         });
@@ -68,9 +73,9 @@ fn carry(state: &Arc<Mutex<State>>, client: TcpStream, server: TcpStream) -> io:
     let state = Arc::clone(state);
     thread::spawn(move || {
         pump(client, server);
-        lock(&state).connections.retain(|(client, _)| {
-            client.peer_addr().is_ok_and(|address| address != name)
-        });
+        lock(&state)
+            .connections
+            .retain(|(client, _)| client.peer_addr().is_ok_and(|address| address != name));
     });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What becomes of a value on its way into Kafka.
+//! From a record of the pipeline to a record of Kafka.
 
 use std::error::Error;
 
@@ -6,7 +6,12 @@ use cofferdam::Timestamp;
 use rdkafka::message::{Header, OwnedHeaders};
 use serde::Serialize;
 
-/// Turns values into records.
+use super::decode::{Bytes, Json};
+
+/// Why a value can't be encoded. It is shown, so it must not hold secrets.
+pub type EncodeError = Box<dyn Error + Send + Sync>;
+
+/// Makes records of Kafka from records of a pipeline.
 ///
 /// A closure is one:
 ///
@@ -25,82 +30,53 @@ use serde::Serialize;
 ///     Ok(())
 /// });
 /// ```
-pub trait Serializer<T>: Send + Sync + 'static {
+pub trait Encoder<T>: Send + Sync + 'static {
     /// Fills a record, which comes without key, value and headers, and is bound for the sink's own topic.
     ///
     /// # Errors
     /// Why the value can't be written. The same value fails again, so the job stops.
-    fn serialize(
-        &self,
-        value: &T,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+    fn encode(&self, value: &T, record: &mut OutgoingRecord) -> Result<(), EncodeError>;
 }
 
-impl<T, F> Serializer<T> for F
+impl<T, F> Encoder<T> for F
 where
-    F: Fn(&T, &mut OutgoingRecord) -> Result<(), Box<dyn Error + Send + Sync>>
-        + Send
-        + Sync
-        + 'static,
+    F: Fn(&T, &mut OutgoingRecord) -> Result<(), EncodeError> + Send + Sync + 'static,
 {
-    fn serialize(
-        &self,
-        value: &T,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn encode(&self, value: &T, record: &mut OutgoingRecord) -> Result<(), EncodeError> {
         self(value, record)
     }
 }
 
-/// Values as JSON, by serde; without a key.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Json;
-
-impl<T: Serialize> Serializer<T> for Json {
-    fn serialize(
-        &self,
-        value: &T,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+/// Values as JSON, without a key.
+impl<T: Serialize + 'static> Encoder<T> for Json<T> {
+    fn encode(&self, value: &T, record: &mut OutgoingRecord) -> Result<(), EncodeError> {
         Ok(serde_json::to_writer(record.value(), value)?)
     }
 }
 
-/// Values that are text or bytes, as they are; without a key.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Bytes;
-
-impl<T: AsRef<[u8]>> Serializer<T> for Bytes {
-    fn serialize(
-        &self,
-        value: &T,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+/// Text or bytes as they are, without a key.
+impl<T: AsRef<[u8]>> Encoder<T> for Bytes {
+    fn encode(&self, value: &T, record: &mut OutgoingRecord) -> Result<(), EncodeError> {
         record.value().extend_from_slice(value.as_ref());
         Ok(())
     }
 }
 
-/// A serializer, with a key added to its records.
+/// An encoder, with a key added to its records.
 #[derive(Debug, Clone, Copy)]
 pub struct WithKey<S, F> {
-    pub(crate) serializer: S,
+    pub(crate) encoder: S,
     pub(crate) key: F,
 }
 
-impl<T, S, F> Serializer<T> for WithKey<S, F>
+impl<T, S, F> Encoder<T> for WithKey<S, F>
 where
-    S: Serializer<T>,
+    S: Encoder<T>,
     F: Fn(&T, &mut Vec<u8>) + Send + Sync + 'static,
 {
-    fn serialize(
-        &self,
-        value: &T,
-        record: &mut OutgoingRecord,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn encode(&self, value: &T, record: &mut OutgoingRecord) -> Result<(), EncodeError> {
         (self.key)(value, record.key());
-        self.serializer.serialize(value, record)
+        self.encoder.encode(value, record)
     }
 }
 

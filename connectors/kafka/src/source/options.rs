@@ -1,0 +1,148 @@
+//! Settings of librdkafka: those that a user may set, and ours.
+
+use std::time::Duration;
+
+use cofferdam::SourceError;
+use rdkafka::ClientConfig;
+
+use super::offsets::Isolation;
+use crate::connection::KafkaConnection;
+
+/// The group that the client is told of when none is set: it can't be assigned partitions without one. Nothing is
+/// committed to it.
+const NO_GROUP: &str = "cofferdam";
+
+/// What of a setting's name decides that it is not to be set by hand, and what is to be used instead.
+const OURS: &[(&str, &str)] = &[
+    ("bootstrap.servers", "it comes from the connection"),
+    ("metadata.broker.list", "it comes from the connection"),
+    ("client.id", "it comes from the connection"),
+    ("security.", "it comes from the connection"),
+    ("ssl.", "it comes from the connection"),
+    ("sasl.", "it comes from the connection"),
+    ("enable.ssl.", "it comes from the connection"),
+    ("enable.sasl.", "it comes from the connection"),
+    ("group.", "use `group`; partitions are divided by the job"),
+    ("partition.assignment.", "partitions are divided by the job"),
+    ("isolation.level", "use `read_uncommitted`"),
+    (
+        "auto.offset.reset",
+        "use `start`; positions come from checkpoints",
+    ),
+    ("enable.auto.", "positions come from checkpoints"),
+    ("auto.commit.", "positions come from checkpoints"),
+    ("offset.store.", "positions come from checkpoints"),
+    ("enable.partition.eof", "positions depend on it"),
+    ("allow.auto.create.topics", "a source creates nothing"),
+    (
+        "plugin.library.paths",
+        "what plugins do to records is not known here",
+    ),
+];
+
+/// What the user set, in the order of calls.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Options(Vec<(String, String)>);
+
+impl Options {
+    pub(super) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// The settings of a consumer.
+    pub(super) fn config(
+        &self,
+        connection: &KafkaConnection,
+        group: Option<&str>,
+        isolation: Isolation,
+        bounded: bool,
+    ) -> Result<ClientConfig, SourceError> {
+        let mut config = connection.client_config();
+        // Enough ahead for two million small records in a second, and no more memory than that takes. When the queue is
+        // full, the next fetch waits for a moment, not for a second.
+        config
+            .set("queued.min.messages", "200000")
+            .set("queued.max.messages.kbytes", "32768")
+            .set("fetch.message.max.bytes", "1048576")
+            .set("fetch.max.bytes", "16777216")
+            .set("fetch.queue.backoff.ms", "2")
+            .set("fetch.error.backoff.ms", "100");
+        // How long the end of a partition goes unnoticed; at its end a bounded source waits for nothing else.
+        config.set("fetch.wait.max.ms", if bounded { "20" } else { "250" });
+        for (name, value) in &self.0 {
+            let ours = OURS.iter().find(|(ours, _)| match ours.ends_with('.') {
+                true => name.starts_with(ours),
+                false => name == ours,
+            });
+            if let Some((_, hint)) = ours {
+                return Err(SourceError::configuration(format!(
+                    "the option {name} of the Kafka source can't be set"
+                ))
+                .hint(*hint));
+            }
+            config.set(name, value);
+        }
+        config
+            .set("group.id", group.unwrap_or(NO_GROUP))
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("enable.partition.eof", "true")
+            .set("allow.auto.create.topics", "false")
+            .set(
+                "isolation.level",
+                match isolation {
+                    Isolation::Committed => "read_committed",
+                    Isolation::Uncommitted => "read_uncommitted",
+                },
+            );
+        config.create_native_config().map_err(|error| {
+            SourceError::configuration("librdkafka refuses the settings of the Kafka source")
+                .caused_by(error)
+        })?;
+        Ok(config)
+    }
+}
+
+/// How long a thread that reads waits for records before it looks whether it is still needed.
+pub(super) const WAIT: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(name: &str, value: &str) -> Result<ClientConfig, SourceError> {
+        let mut options = Options::default();
+        options.set(name, value);
+        let connection = KafkaConnection::new("nowhere:1");
+        options.config(&connection, None, Isolation::Committed, false)
+    }
+
+    #[test]
+    fn what_a_user_sets_wins_over_what_is_chosen_for_speed() {
+        let config = config("fetch.wait.max.ms", "7").unwrap();
+        assert_eq!(config.get("fetch.wait.max.ms"), Some("7"));
+        assert_eq!(config.get("isolation.level"), Some("read_committed"));
+    }
+
+    #[test]
+    fn what_positions_depend_on_is_refused() {
+        for name in [
+            "auto.offset.reset",
+            "enable.auto.commit",
+            "group.id",
+            "sasl.password",
+            "isolation.level",
+        ] {
+            let error = config(name, "x").unwrap_err();
+            assert_eq!(error.kind(), cofferdam::ErrorKind::Configuration);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_librdkafka_does_not_know_is_refused_before_anything_is_read() {
+        assert!(config("fetch.wiat.max.ms", "7").is_err());
+        assert!(config("fetch.wait.max.ms", "soon").is_err());
+    }
+}
