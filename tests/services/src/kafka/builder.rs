@@ -1,7 +1,7 @@
 use super::node::{self, Node, Ports};
 use super::properties::{self, Properties};
 use super::security::{self, Security};
-use super::{Kafka, KafkaVersion, jars, java};
+use super::{Kafka, KafkaVersion, classes, jars, java};
 use crate::{ServiceError, ports, random};
 use std::fs;
 use std::path::Path;
@@ -94,9 +94,15 @@ impl KafkaBuilder {
     pub fn start(&self) -> Result<Kafka, ServiceError> {
         java::check()?;
         let jars = jars::fetch(self.version)?;
+        classes::archive(self.version, &jars)?;
+        self.start_with(&jars, &[])
+    }
+
+    /// With options for Java beside those of the builder.
+    pub(super) fn start_with(&self, jars: &Path, java: &[&str]) -> Result<Kafka, ServiceError> {
         let mut attempt = 1;
         loop {
-            match self.start_on(&self.choose_ports()?, &jars) {
+            match self.start_on(&self.choose_ports()?, jars, java) {
                 Err(ServiceError::NotReady { log, .. })
                     if attempt < ATTEMPTS && self.port.is_none() && is_taken(&log) =>
                 {
@@ -121,7 +127,7 @@ impl KafkaBuilder {
             .collect())
     }
 
-    fn start_on(&self, ports: &[Ports], jars: &Path) -> Result<Kafka, ServiceError> {
+    fn start_on(&self, ports: &[Ports], jars: &Path, java: &[&str]) -> Result<Kafka, ServiceError> {
         let folder = TempDir::with_prefix("cofferdam-kafka-")
             .map_err(ServiceError::io("create", std::env::temp_dir()))?;
         let path = folder.path();
@@ -133,7 +139,7 @@ impl KafkaBuilder {
             .then(|| Security::prepare(path, ports))
             .transpose()?;
         let prepared = (1..=self.nodes)
-            .map(|number| self.prepare(number, ports, path, jars, security.as_ref()));
+            .map(|number| self.prepare(number, ports, path, jars, java, security.as_ref()));
         let mut nodes = prepared.collect::<Result<Vec<_>, _>>()?;
         self.format(path, jars)?;
         nodes.iter_mut().try_for_each(Node::launch)?;
@@ -152,6 +158,7 @@ impl KafkaBuilder {
         ports: &[Ports],
         folder: &Path,
         jars: &Path,
+        java: &[&str],
         security: Option<&Security>,
     ) -> Result<Node, ServiceError> {
         let own = ports[number - 1];
@@ -166,7 +173,14 @@ impl KafkaBuilder {
         } else {
             &["-Xmx384m", "-XX:TieredStopAtLevel=1"]
         };
-        Node::prepare(number, own, folder, &properties, jars, options)
+        Node::prepare(
+            number,
+            own,
+            folder,
+            &properties,
+            jars,
+            &[options, java].concat(),
+        )
     }
 
     /// Formats the storage of all nodes, side by side.
