@@ -31,6 +31,7 @@
 //! even if that is killed with `kill -9`, or keeps the cluster in a `static`: each node has a small shell for a supervisor,
 //! which waits for the end of a pipe, then kills the node and removes the cluster's data.
 
+mod cache;
 mod error;
 mod kafka;
 mod ports;

@@ -78,6 +78,11 @@ impl Supervised {
         true
     }
 
+    /// Whether it has ended by itself, and well.
+    pub(crate) fn has_succeeded(&self) -> bool {
+        fs::read_to_string(&self.ended).is_ok_and(|status| status.trim() == "0")
+    }
+
     /// Sends a signal, by its name without `SIG`; to nobody if the service has ended.
     pub(crate) fn signal(&mut self, name: &str) -> Result<(), ServiceError> {
         let mut answer = String::new();

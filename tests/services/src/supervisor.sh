@@ -22,5 +22,6 @@ echo "$service"
 orders=$!
 exec 3<&-
 wait "$service"
-: >"$own/ended"
+echo $? >"$own/status"
+mv "$own/status" "$own/ended"
 wait "$orders" || rm -rf "$all"

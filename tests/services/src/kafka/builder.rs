@@ -1,12 +1,11 @@
 use super::node::{self, Node, Ports};
 use super::properties::{self, Properties};
 use super::security::{self, Security};
-use super::{Kafka, KafkaVersion, jars, java};
+use super::{Kafka, KafkaVersion, classes, jars, java};
 use crate::{ServiceError, ports, random};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::thread;
 use tempfile::TempDir;
 
 /// How often other ports are tried when one was taken before the broker had it.
@@ -94,9 +93,15 @@ impl KafkaBuilder {
     pub fn start(&self) -> Result<Kafka, ServiceError> {
         java::check()?;
         let jars = jars::fetch(self.version)?;
+        classes::archive(self.version, &jars)?;
+        self.start_with(&jars, &[])
+    }
+
+    /// With options for Java beside those of the builder.
+    pub(super) fn start_with(&self, jars: &Path, java: &[&str]) -> Result<Kafka, ServiceError> {
         let mut attempt = 1;
         loop {
-            match self.start_on(&self.choose_ports()?, &jars) {
+            match self.start_on(&self.choose_ports()?, jars, java) {
                 Err(ServiceError::NotReady { log, .. })
                     if attempt < ATTEMPTS && self.port.is_none() && is_taken(&log) =>
                 {
@@ -121,7 +126,7 @@ impl KafkaBuilder {
             .collect())
     }
 
-    fn start_on(&self, ports: &[Ports], jars: &Path) -> Result<Kafka, ServiceError> {
+    fn start_on(&self, ports: &[Ports], jars: &Path, java: &[&str]) -> Result<Kafka, ServiceError> {
         let folder = TempDir::with_prefix("cofferdam-kafka-")
             .map_err(ServiceError::io("create", std::env::temp_dir()))?;
         let path = folder.path();
@@ -133,9 +138,14 @@ impl KafkaBuilder {
             .then(|| Security::prepare(path, ports))
             .transpose()?;
         let prepared = (1..=self.nodes)
-            .map(|number| self.prepare(number, ports, path, jars, security.as_ref()));
+            .map(|number| self.prepare(number, ports, path, jars, java, security.as_ref()));
         let mut nodes = prepared.collect::<Result<Vec<_>, _>>()?;
-        self.format(path, jars)?;
+        // Kafka wants 16 bytes in base 64, and its tool takes one that begins with a dash for an option: hexadecimal is neither.
+        let cluster = format!("{:016x}{:06x}", random(), random() & 0xff_ffff);
+        for (node, number) in nodes.iter_mut().zip(1..) {
+            node.format(&self.format(number, &cluster, path, jars))?;
+        }
+        nodes.iter_mut().try_for_each(Node::wait_until_formatted)?;
         nodes.iter_mut().try_for_each(Node::launch)?;
         nodes.iter().try_for_each(Node::wait_until_ready)?;
         Ok(Kafka {
@@ -152,6 +162,7 @@ impl KafkaBuilder {
         ports: &[Ports],
         folder: &Path,
         jars: &Path,
+        java: &[&str],
         security: Option<&Security>,
     ) -> Result<Node, ServiceError> {
         let own = ports[number - 1];
@@ -166,46 +177,40 @@ impl KafkaBuilder {
         } else {
             &["-Xmx384m", "-XX:TieredStopAtLevel=1"]
         };
-        Node::prepare(number, own, folder, &properties, jars, options)
+        Node::prepare(
+            number,
+            own,
+            folder,
+            &properties,
+            jars,
+            &[options, java].concat(),
+        )
     }
 
-    /// Formats the storage of all nodes, side by side.
-    fn format(&self, folder: &Path, jars: &Path) -> Result<(), ServiceError> {
-        // Kafka wants 16 bytes in base 64, and its tool takes one that begins with a dash for an option: hexadecimal is neither.
-        let cluster = format!("{:016x}{:06x}", random(), random() & 0xff_ffff);
-        let mut added: Vec<String> = self
-            .features
-            .iter()
-            .flat_map(|feature| ["--feature".to_owned(), feature.clone()])
-            .collect();
-        if self.secure {
-            added.extend(security::scram_users().flat_map(|user| ["--add-scram".to_owned(), user]));
-        }
-        let format = &|number| {
-            let configuration = node::home(folder, number).join("server.properties");
-            let configuration = configuration.to_string_lossy();
-            let mut arguments = vec![
-                "kafka.tools.StorageTool",
-                "format",
-                "-t",
-                &cluster,
-                "-c",
-                &configuration,
-            ];
-            arguments.extend(added.iter().map(String::as_str));
-            java::run(
-                &java::command(jars, folder, &["-XX:TieredStopAtLevel=1"], &arguments),
-                "the formatting of a node's storage",
-            )
+    /// What formats the storage of a node, given the id of the cluster.
+    fn format(&self, number: usize, cluster: &str, folder: &Path, jars: &Path) -> Vec<String> {
+        let configuration = node::home(folder, number).join("server.properties");
+        let configuration = configuration.to_string_lossy();
+        let users: Vec<String> = if self.secure {
+            security::scram_users().collect()
+        } else {
+            Vec::new()
         };
-        thread::scope(|scope| {
-            let running: Vec<_> = (1..=self.nodes)
-                .map(|number| scope.spawn(move || format(number)))
-                .collect();
-            running
-                .into_iter()
-                .try_for_each(|one| one.join().expect("it does not panic").map(drop))
-        })
+        let mut arguments = vec![
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+            &configuration,
+        ];
+        arguments.extend(
+            self.features
+                .iter()
+                .flat_map(|feature| ["--feature", feature]),
+        );
+        arguments.extend(users.iter().flat_map(|user| ["--add-scram", user]));
+        java::command(jars, folder, &["-XX:TieredStopAtLevel=1"], &arguments)
     }
 }
 

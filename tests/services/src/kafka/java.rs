@@ -1,3 +1,4 @@
+use super::classes;
 use crate::{ServiceError, programs};
 use std::path::Path;
 use std::process::Command;
@@ -38,6 +39,7 @@ pub(super) fn command(
 ) -> Vec<String> {
     let mut command = vec!["java".to_owned()];
     command.extend(options.iter().map(|&option| option.to_owned()));
+    command.extend(classes::option(jars));
     command.extend([
         "-Xshare:auto".to_owned(),
         "-XX:+UseSerialGC".to_owned(),
@@ -50,6 +52,7 @@ pub(super) fn command(
         "-cp".to_owned(),
         format!("{}/*", jars.display()),
     ]);
+
     command.extend(arguments.iter().map(|&argument| argument.to_owned()));
     command
 }

@@ -1,5 +1,6 @@
 mod access;
 mod builder;
+mod classes;
 mod jars;
 mod java;
 mod node;

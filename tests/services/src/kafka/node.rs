@@ -70,6 +70,25 @@ impl Node {
         })
     }
 
+    /// Starts what formats the node's storage; [`Self::wait_until_formatted`] is the other half.
+    pub(super) fn format(&mut self, command: &[String]) -> Result<(), ServiceError> {
+        self.process = Some(Supervised::start(&self.cluster, &self.home, command)?);
+        Ok(())
+    }
+
+    pub(super) fn wait_until_formatted(&mut self) -> Result<(), ServiceError> {
+        let formats = |process: &Supervised| process.ends_within(READY) && process.has_succeeded();
+        if self.process.as_ref().is_some_and(formats) {
+            return self.forget();
+        }
+        let what = "could not format its storage";
+        Err(ServiceError::NotReady {
+            node: self.number,
+            what,
+            log: self.log_tail()?,
+        })
+    }
+
     /// Starts the process; [`Self::wait_until_ready`] is the other half, so that several nodes start together.
     pub(super) fn launch(&mut self) -> Result<(), ServiceError> {
         self.run = fs::metadata(self.log_path()).map_or(0, |log| log.len());

@@ -101,10 +101,7 @@ fn a_broker_that_does_not_start_says_why() {
         .set("num.io.threads", "none")
         .start()
         .unwrap_err();
-    assert!(matches!(
-        error,
-        ServiceError::Failed { .. } | ServiceError::NotReady { .. }
-    ));
+    assert!(matches!(error, ServiceError::NotReady { node: 1, .. }));
     assert!(error.to_string().contains("num.io.threads"), "{error}");
 }
 
