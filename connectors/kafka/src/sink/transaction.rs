@@ -14,7 +14,7 @@ use crate::transactions::{PreparedTransaction, TransactionState};
 use crate::wire::{Deadline, WireError};
 
 /// The pause while librdkafka's buffer is full, or empties.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// An open Kafka transaction: its producer, and the evidence on its way into it.
 pub struct KafkaTransaction {
