@@ -149,7 +149,8 @@ impl Site {
         let config = self.producer_config(&transactional_id);
         let events = self.events();
         let patience = self.transactions.cluster.connection().settings.patience;
-        let start = move || TransactionProducer::start(&config, events, patience);
+        let topic = Arc::clone(&self.topic);
+        let start = move || TransactionProducer::start(&config, events, &topic, patience);
         let producer = tokio::task::spawn_blocking(start).await.map_err(|error| {
             SinkError::transient("the start of a producer came to no end").caused_by(error)
         })??;

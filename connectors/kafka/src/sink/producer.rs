@@ -1,7 +1,7 @@
 //! The librdkafka producer of one transaction.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cofferdam::{ErrorKind, SinkError};
 use rdkafka::ClientConfig;
@@ -11,6 +11,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _,
 use rdkafka::util::Timeout;
 
 use crate::connection::ClientEvents;
+
+/// How long one step of an initialisation may take.
+const STEP: Duration = Duration::from_millis(40);
 
 /// A producer that writes one transaction, and is thrown away.
 ///
@@ -96,6 +99,7 @@ impl TransactionProducer {
     pub(super) fn start(
         config: &ClientConfig,
         client: ClientEvents,
+        topic: &str,
         patience: Duration,
     ) -> Result<Self, SinkError> {
         let reports = Arc::new(Reports::default());
@@ -112,10 +116,8 @@ impl TransactionProducer {
             client: Some(producer),
             reports,
         };
-        let begun = producer
-            .client()
-            .init_transactions(patience)
-            .and_then(|()| producer.client().begin_transaction());
+        let begun = producer.initialise(topic, patience);
+        let begun = begun.and_then(|()| producer.client().begin_transaction());
         match begun {
             Ok(()) => Ok(producer),
             Err(error) => {
@@ -124,6 +126,24 @@ impl TransactionProducer {
                 let said = said.map(|said| format!("; the last word of its connections: {said}"));
                 let what = format!("can't begin a transaction{}", said.unwrap_or_default());
                 Err(refused(&what, &error).caused_by(error))
+            }
+        }
+    }
+
+    /// Takes the transactional id over.
+    ///
+    /// librdkafka looks for the coordinator and waits for it by a clock of half a second, which a new call starts anew: so
+    /// it is asked again and again, once there is a connection.
+    fn initialise(&self, topic: &str, patience: Duration) -> Result<(), KafkaError> {
+        let until = Instant::now() + patience;
+        self.client()
+            .client()
+            .fetch_metadata(Some(topic), patience)?;
+        loop {
+            match self.client().init_transactions(STEP) {
+                Err(KafkaError::Transaction(error))
+                    if error.is_retriable() && Instant::now() < until => {}
+                initialised => return initialised,
             }
         }
     }
