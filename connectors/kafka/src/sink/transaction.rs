@@ -143,6 +143,7 @@ impl KafkaTransaction {
             )));
         };
         Ok(PreparedTransaction {
+            transaction: self.id.clone(),
             cluster,
             transactional_id: transactional_id.clone(),
             producer_id: identity.id,
