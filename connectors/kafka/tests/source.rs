@@ -1,0 +1,20 @@
+//! The source against real brokers.
+
+#[path = "source/bounded.rs"]
+mod bounded;
+#[path = "source/cluster.rs"]
+mod cluster;
+#[path = "source/decoding.rs"]
+mod decoding;
+#[path = "source/errors.rs"]
+mod errors;
+#[path = "source/group.rs"]
+mod group;
+#[path = "source/job.rs"]
+mod job;
+#[path = "source/new_partitions.rs"]
+mod new_partitions;
+#[path = "source/positions.rs"]
+mod positions;
+#[path = "source/reading.rs"]
+mod reading;
