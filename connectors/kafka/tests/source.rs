@@ -1,5 +1,7 @@
 //! The source against real brokers.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
 #[path = "source/bounded.rs"]
 mod bounded;
 #[path = "source/cluster.rs"]
@@ -18,3 +20,5 @@ mod new_partitions;
 mod positions;
 #[path = "source/reading.rs"]
 mod reading;
+#[path = "source/secured.rs"]
+mod secured;
