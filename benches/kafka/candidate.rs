@@ -9,11 +9,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use cofferdam::{
-    DirectoryCheckpointStore, EventTime, NoEventTime, Pipeline, Timestamp, WindowResult, Windows, count, sum,
+    DirectoryCheckpointStore, EventTime, NoEventTime, Pipeline, Timestamp, WindowResult, Windows,
+    count, sum,
 };
 use cofferdam_kafka::{
-    DecodeError, Decoder, EncodeError, Encoder, KafkaConnection, KafkaRecord, KafkaSink, KafkaSource, OutgoingRecord,
+    DecodeError, Decoder, EncodeError, Encoder, KafkaConnection, KafkaRecord, KafkaSink,
+    KafkaSource, OutgoingRecord,
 };
+
+/// For librdkafka too, whose threads allocate what ours free: the allocator of glibc takes locks for that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const WINDOW: Duration = Duration::from_secs(10);
 const LATENESS: Duration = Duration::from_secs(2);
@@ -32,7 +38,10 @@ impl Name {
             .get_mut(..text.len())
             .ok_or("a name is longer than 31 bytes")?
             .copy_from_slice(text);
-        Ok(Self { length: text.len() as u8, bytes })
+        Ok(Self {
+            length: text.len() as u8,
+            bytes,
+        })
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -70,8 +79,16 @@ fn event(json: &[u8]) -> Result<Event, DecodeError> {
     if let Some(event) = known_form(json) {
         return Ok(event);
     }
-    let Whole { user, amount_cents, ts } = serde_json::from_slice(json)?;
-    Ok(Event { user: Name::new(user.as_bytes())?, cents: amount_cents, at: ts })
+    let Whole {
+        user,
+        amount_cents,
+        ts,
+    } = serde_json::from_slice(json)?;
+    Ok(Event {
+        user: Name::new(user.as_bytes())?,
+        cents: amount_cents,
+        at: ts,
+    })
 }
 
 /// `{"user":"…","item":"…","amount_cents":n,"ts":n}`, without white space and escapes.
@@ -81,12 +98,18 @@ fn known_form(json: &[u8]) -> Option<Event> {
     let (cents, rest) = number(rest.strip_prefix(b",\"amount_cents\":")?)?;
     let (at, rest) = number(rest.strip_prefix(b",\"ts\":")?)?;
     (rest == b"}").then_some(())?;
-    Some(Event { user: Name::new(user).ok()?, cents, at })
+    Some(Event {
+        user: Name::new(user).ok()?,
+        cents,
+        at,
+    })
 }
 
 /// Up to the closing quote.
 fn text(json: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = json.iter().position(|byte| *byte == b'"' || *byte == b'\\')?;
+    let end = json
+        .iter()
+        .position(|byte| *byte == b'"' || *byte == b'\\')?;
     (json[end] == b'"').then(|| (&json[..end], &json[end + 1..]))
 }
 
@@ -94,7 +117,9 @@ fn number(json: &[u8]) -> Option<(i64, &[u8])> {
     let digits = json.iter().take_while(|byte| byte.is_ascii_digit()).count();
     // More than 18 digits may not fit.
     (1..=18).contains(&digits).then_some(())?;
-    let value = json[..digits].iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    let value = json[..digits]
+        .iter()
+        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
     Some((value, &json[digits..]))
 }
 
@@ -115,7 +140,10 @@ impl Encoder<WindowResult<Name, (u64, i64)>> for Results {
         value.extend_from_slice(b"{\"user\":\"");
         value.extend_from_slice(user);
         let start = result.start.as_millis();
-        write!(value, "\",\"window_start\":{start},\"count\":{count},\"sum_cents\":{cents}}}")?;
+        write!(
+            value,
+            "\",\"window_start\":{start},\"count\":{count},\"sum_cents\":{cents}}}"
+        )?;
         Ok(())
     }
 }
@@ -138,7 +166,10 @@ impl Decoder for AsItIs {
         let mut bytes = Vec::with_capacity(key.map_or(0, <[u8]>::len) + value.len());
         bytes.extend_from_slice(key.unwrap_or_default());
         bytes.extend_from_slice(value);
-        Ok(Some(Whole { key_length: key.map(<[u8]>::len), bytes: bytes.into() }))
+        Ok(Some(Whole {
+            key_length: key.map(<[u8]>::len),
+            bytes: bytes.into(),
+        }))
     }
 }
 
@@ -168,12 +199,14 @@ async fn run() -> Result<(), Box<dyn Error>> {
         "window" => {
             let source = KafkaSource::with(&kafka, [input], Events);
             let source = if bounded { source.bounded() } else { source };
-            let sink = KafkaSink::with(&kafka, output, Results).option("compression.type", compression);
+            let sink =
+                KafkaSink::with(&kafka, output, Results).option("compression.type", compression);
             pipeline
                 .source(
                     "events",
                     source,
-                    EventTime::of(|event: &Event| Timestamp::from_millis(event.at)).out_of_order_by(LATENESS),
+                    EventTime::of(|event: &Event| Timestamp::from_millis(event.at))
+                        .out_of_order_by(LATENESS),
                 )
                 .key_by(|event| event.user)
                 .window(Windows::tumbling(WINDOW))
@@ -184,12 +217,16 @@ async fn run() -> Result<(), Box<dyn Error>> {
         "passthrough" => {
             let source = KafkaSource::with(&kafka, [input], AsItIs);
             let source = if bounded { source.bounded() } else { source };
-            let sink = KafkaSink::with(&kafka, output, AsItIs).option("compression.type", compression);
-            pipeline.source("events", source, NoEventTime).sink("records", sink)
+            let sink =
+                KafkaSink::with(&kafka, output, AsItIs).option("compression.type", compression);
+            pipeline
+                .source("events", source, NoEventTime)
+                .sink("records", sink)
         }
         other => return Err(format!("there is no job {other}").into()),
     };
-    let checkpoints = DirectoryCheckpointStore::open(PathBuf::from(variable("STATE_DIR")?).join("checkpoints"))?;
+    let checkpoints =
+        DirectoryCheckpointStore::open(PathBuf::from(variable("STATE_DIR")?).join("checkpoints"))?;
     pipeline
         .job(checkpoints)
         .parallelism(variable("PARALLELISM")?.parse()?)
