@@ -137,6 +137,8 @@ fn raw_source(bootstrap: &str, records: u64) -> Result<u64, KafkaError> {
         .set("group.id", "raw")
         .set("enable.auto.commit", "false")
         .set("isolation.level", "read_committed")
+        .set("queued.max.messages.kbytes", "16384")
+        .set("fetch.queue.backoff.ms", "2")
         .create()?;
     let mut all = TopicPartitionList::new();
     for partition in 0..PARTITIONS {

@@ -1,10 +1,5 @@
 //! The Kafka source.
 
-#[expect(
-    unsafe_code,
-    reason = "records by the batch are to be had from the C library only; see the module"
-)]
-mod batch_queue;
 mod contract;
 mod discovery;
 mod error;
@@ -28,7 +23,6 @@ use cofferdam::{OnMalformed, SourceError};
 use rdkafka::ClientConfig;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::batch_queue::Headers;
 use self::offsets::Isolation;
 use self::options::Options;
 pub use self::position::KafkaPosition;

@@ -14,12 +14,12 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::mpsc::Sender;
 use tracing::warn;
 
-use super::batch_queue::{BatchQueue, LARGEST_READ, Message};
 use super::options::WAIT;
 use super::position::Partition;
 use super::run::Order;
 use super::split::Split;
 use super::told::{Batch, Over, Told, refused};
+use crate::native::{BatchQueue, LARGEST_READ, Message};
 use crate::records::{Decoder, KafkaRecord};
 use crate::wire::name_of;
 
