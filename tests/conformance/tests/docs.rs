@@ -69,6 +69,7 @@ fn the_page_of_checks_is_up_to_date() {
 
 /// The reports that stand in the README, in its order.
 const REPORTS: &[&str] = &[
+    "connectors/kafka/tests/conformance/report.json",
     "connectors/object-store/tests/conformance.json",
     "examples/reports/sqlite.json",
     "examples/reports/journal.json",
@@ -152,6 +153,7 @@ fn in_words(value: &str) -> String {
     let known = match value {
         "Hidden" => "after commit",
         "Subtask" => "what a subtask wrote for a checkpoint",
+        "Partition" => "what a subtask wrote for a checkpoint into one partition",
         "AnyProcess" => "any process with the handle",
         "Data" => "the data itself",
         "Ledger" => "a ledger",

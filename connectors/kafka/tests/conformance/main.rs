@@ -110,4 +110,4 @@ impl Factory for TransactionalTopic {
     }
 }
 
-conformance_tests!(TransactionalTopic, report = "reports/kafka.json");
+conformance_tests!(TransactionalTopic, report = "tests/conformance/report.json");

@@ -28,7 +28,7 @@ const PARTITIONS: i32 = 2;
 pub(crate) const LARGEST_RECORD: usize = 200_000;
 
 /// Short enough to wait for, long enough for all else.
-pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(75);
+pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 const READER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -225,7 +225,7 @@ impl Topic {
         self.with_broker("read the topic", move |broker| {
             let mut reader = match reader {
                 Some(reader) => reader,
-                None => Reader::new(broker.config(), &name, isolation)?,
+                None => Reader::new(broker.config(), isolation)?,
             };
             reader.read_to_the_end(&name)?;
             Ok(reader)
@@ -267,7 +267,7 @@ struct Partition {
 }
 
 impl Reader {
-    fn new(mut config: ClientConfig, topic: &str, isolation: &str) -> Result<Self, KafkaError> {
+    fn new(mut config: ClientConfig, isolation: &str) -> Result<Self, KafkaError> {
         let consumer: BaseConsumer = config
             .set("group.id", "reader")
             .set("enable.auto.commit", "false")
@@ -277,11 +277,6 @@ impl Reader {
             .set("fetch.wait.max.ms", "20")
             .set("fetch.error.backoff.ms", "20")
             .create()?;
-        let mut all = TopicPartitionList::new();
-        for number in 0..PARTITIONS {
-            all.add_partition_offset(topic, number, Offset::Beginning)?;
-        }
-        consumer.assign(&all)?;
         let partitions = (0..PARTITIONS).map(|_| Partition::default()).collect();
         Ok(Self {
             consumer,
@@ -292,10 +287,8 @@ impl Reader {
     /// What the last read saw.
     fn rows(&self) -> Vec<Row> {
         let seen = self.partitions.iter().flat_map(|partition| {
-            let seen = partition
-                .rows
-                .iter()
-                .filter(|(offset, _)| *offset < partition.end);
+            let rows = partition.rows.iter();
+            let seen = rows.filter(|(offset, _)| *offset < partition.end);
             seen.map(|(_, row)| row.clone())
         });
         seen.collect()
@@ -307,8 +300,10 @@ impl Reader {
         topic: &str,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let until = Instant::now() + READER_PATIENCE;
-        for number in 0..PARTITIONS {
-            let end = loop {
+        // Assigned anew each time, so that the end of a partition is told even if all that is new was aborted.
+        let mut unread = TopicPartitionList::new();
+        for (partition, number) in self.partitions.iter_mut().zip(0..) {
+            partition.end = loop {
                 let ends = self
                     .consumer
                     .fetch_watermarks(topic, number, Duration::from_secs(2));
@@ -319,18 +314,25 @@ impl Reader {
                     Err(_) => {}
                 }
             };
-            self.partitions[number as usize].end = end;
-            while self.partitions[number as usize].position < end {
-                if Instant::now() >= until {
-                    return Err(format!("the reader does not come to {end} in {number}").into());
-                }
-                self.poll(topic)?;
+            if partition.position < partition.end {
+                let from = Offset::Offset(partition.position);
+                unread.add_partition_offset(topic, number, from)?;
             }
+        }
+        self.consumer.assign(&unread)?;
+        while let Some(number) =
+            (self.partitions.iter()).position(|partition| partition.position < partition.end)
+        {
+            if Instant::now() >= until {
+                let end = self.partitions[number].end;
+                return Err(format!("the reader does not come to {end} in {number}").into());
+            }
+            self.poll();
         }
         Ok(())
     }
 
-    fn poll(&mut self, topic: &str) -> Result<(), KafkaError> {
+    fn poll(&mut self) {
         match self.consumer.poll(Duration::from_millis(20)) {
             Some(Ok(message)) => {
                 let text = String::from_utf8_lossy(message.payload().unwrap_or_default());
@@ -343,18 +345,13 @@ impl Reader {
                 partition.rows.push((message.offset(), row));
                 partition.position = message.offset() + 1;
             }
-            // Behind the last record come markers, which take offsets too.
             Some(Err(KafkaError::PartitionEOF(number))) => {
-                let position = self.consumer.position()?;
-                let found = position.find_partition(topic, number);
-                if let Some(Offset::Offset(offset)) = found.map(|found| found.offset()) {
-                    self.partitions[number as usize].position = offset;
-                }
+                let partition = &mut self.partitions[number as usize];
+                partition.position = partition.position.max(partition.end);
             }
             // The connection is made again by itself.
             Some(Err(_)) | None => {}
         }
-        Ok(())
     }
 }
 
