@@ -230,10 +230,10 @@ fn of_code(code: RDKafkaErrorCode, what: String) -> SinkError {
             SinkError::configuration(what).hint("create the topic first, or check its name and number of partitions")
         }
         Code::TopicAuthorizationFailed => {
-            SinkError::configuration(what).hint("give this user READ, WRITE and DESCRIBE on the topic")
+            SinkError::configuration(what).hint("give this user READ and WRITE on the topic")
         }
         Code::TransactionalIdAuthorizationFailed => SinkError::configuration(what)
-            .hint("give this user WRITE and DESCRIBE on transactional ids that begin with cofferdam."),
+            .hint("give this user WRITE on the transactional ids of the job, by their prefix"),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
             SinkError::configuration(what).hint("check mechanism, name, password and certificates")
         }

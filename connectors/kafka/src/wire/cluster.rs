@@ -65,6 +65,7 @@ impl Deadline {
         if Instant::now() + PAUSE >= self.at {
             return Err(WireError::TimedOut {
                 request,
+                address: None,
                 seconds: self.patience.as_secs(),
                 last: Some(Box::new(last)),
             });
@@ -119,7 +120,7 @@ impl Cluster {
             self.give_back(connection);
             Ok(answer)
         };
-        in_time(name::<R>(), deadline, call).await
+        in_time(name::<R>(), address, deadline, call).await
     }
 
     /// The newest version of a request, out of `versions`, that a broker knows.
@@ -135,7 +136,7 @@ impl Cluster {
             self.give_back(connection);
             version
         };
-        in_time("ApiVersions", deadline, ask).await
+        in_time("ApiVersions", address, deadline, ask).await
     }
 
     /// A connection to a broker: one that was kept, or a new one.
@@ -178,6 +179,7 @@ impl Cluster {
             }
             let last = last.unwrap_or(WireError::TimedOut {
                 request: name::<R>(),
+                address: None,
                 seconds: 0,
                 last: None,
             });
@@ -333,6 +335,7 @@ impl Cluster {
 /// Waits for an answer as long as one call may take.
 async fn in_time<T>(
     request: &'static str,
+    address: &str,
     deadline: Deadline,
     call: impl Future<Output = Result<T, WireError>>,
 ) -> Result<T, WireError> {
@@ -341,6 +344,7 @@ async fn in_time<T>(
         Ok(answer) => answer,
         Err(_) => Err(WireError::TimedOut {
             request,
+            address: Some(address.to_owned()),
             seconds: left.as_secs(),
             last: None,
         }),

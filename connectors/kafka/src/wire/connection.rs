@@ -51,7 +51,8 @@ impl Connection {
         let hello = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("cofferdam"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let answer = connection.call_at_version(&hello, 3).await?;
+        let answer = connection.call_at_version(&hello, 3).await;
+        let answer = answer.map_err(not_kafka)?;
         let ranges = answer.api_keys.iter();
         connection.versions = ranges
             .map(|api| {
@@ -129,14 +130,13 @@ impl Connection {
         let length = i32::try_from(frame.len() - 4)
             .map_err(|_| garbled(&self.address, "it is too long to be sent".to_owned()))?;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-        let mut answer = self
-            .exchange(&frame)
-            .await
-            .map_err(|cause| WireError::Broken {
+        let mut answer = self.exchange(&frame).await.map_err(|cause| {
+            stream::refusal(&self.address, &cause).unwrap_or(WireError::Broken {
                 address: self.address.clone(),
                 request: name::<R>(),
                 cause,
-            })?;
+            })
+        })?;
         let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version))
             .map_err(|error| garbled(&self.address, error.to_string()))?;
         if header.correlation_id != self.correlation {
@@ -159,12 +159,29 @@ impl Connection {
         let length = length.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the answer has an impossible length: is that a TLS listener, or no Kafka at all?",
+                "the answer has an impossible length",
             )
         })?;
         let mut answer = vec![0; length];
         self.stream.read_exact(&mut answer).await?;
         Ok(Bytes::from(answer))
+    }
+}
+
+/// An answer to the first request of a connection that makes no sense was not damaged on its way: it is of another
+/// protocol.
+fn not_kafka(error: WireError) -> WireError {
+    match error {
+        WireError::Garbled {
+            address, reason, ..
+        } => WireError::NotKafka { address, reason },
+        WireError::Broken { address, cause, .. } if cause.kind() == io::ErrorKind::InvalidData => {
+            WireError::NotKafka {
+                address,
+                reason: cause.to_string(),
+            }
+        }
+        error => error,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A connection to a broker: TCP, or TLS over it.
 
+use std::io;
 use std::pin::Pin;
 
 use openssl::pkey::PKey;
@@ -44,9 +45,30 @@ pub(super) async fn open(address: &str, tls: Option<&Tls>) -> Result<Box<dyn Str
         return Err(WireError::Tls {
             address: address.to_owned(),
             reason,
+            broke_off: broke_off(&error),
         });
     }
     Ok(Box::new(stream))
+}
+
+/// Whether the other side went away without a word, rather than refused.
+fn broke_off(error: &openssl::ssl::Error) -> bool {
+    match error.ssl_error() {
+        None => true,
+        Some(stack) => (stack.errors().iter())
+            .any(|error| error.reason() == Some("unexpected eof while reading")),
+    }
+}
+
+/// The other side's refusal, if that is what broke a connection: in TLS 1.3 it judges our certificate after the
+/// handshake.
+pub(super) fn refusal(address: &str, cause: &io::Error) -> Option<WireError> {
+    let error = cause.get_ref()?.downcast_ref::<openssl::ssl::Error>()?;
+    (!broke_off(error)).then(|| WireError::Tls {
+        address: address.to_owned(),
+        reason: error.to_string(),
+        broke_off: false,
+    })
 }
 
 fn connector(tls: &Tls) -> Result<SslConnector, WireError> {
