@@ -136,6 +136,8 @@ impl TransactionProducer {
     /// it is asked again and again, once there is a connection.
     fn initialise(&self, topic: &str, patience: Duration) -> Result<(), KafkaError> {
         let until = Instant::now() + patience;
+        // It wants a token before anything else, and asks for one while it is polled.
+        self.client().poll(Timeout::After(Duration::ZERO));
         self.client()
             .client()
             .fetch_metadata(Some(topic), patience)?;
@@ -161,8 +163,11 @@ impl TransactionProducer {
             Ok(()) => Ok(true),
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Ok(false),
             Err((error, record)) => {
-                let topic = record.topic;
-                Err(refused(&format!("can't write to topic {topic}"), &error).caused_by(error))
+                let place = match record.partition {
+                    Some(partition) => format!("{}[{partition}]", record.topic),
+                    None => record.topic.to_owned(),
+                };
+                Err(refused(&format!("can't write to topic {place}"), &error).caused_by(error))
             }
         }
     }
@@ -176,12 +181,22 @@ impl TransactionProducer {
         match &*lock(&self.reports.undelivered) {
             None => Ok(()),
             Some(Undelivered { code, place, count }) => {
-                let what = format!(
-                    "{count} records were not delivered, the first of them to {place}: {code}"
-                );
-                Err(of_code(*code, what))
+                let what =
+                    format!("{count} records were not delivered, the first of them to {place}");
+                Err(match self.failure() {
+                    Some(error) => refused(&what, &error).caused_by(error),
+                    None => of_code(*code, format!("{what}: {code}")),
+                })
             }
         }
+    }
+
+    /// Why librdkafka gave the transaction up, if it did: the records then tell no more than that they were thrown away.
+    ///
+    /// It refuses to begin another one before this one is over, and gives that as the reason.
+    fn failure(&self) -> Option<KafkaError> {
+        let refusal = self.client().begin_transaction().err()?;
+        (refusal.rdkafka_error_code() != Some(RDKafkaErrorCode::State)).then_some(refusal)
     }
 
     /// How many records are on their way.

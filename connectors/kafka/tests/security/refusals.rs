@@ -105,7 +105,7 @@ async fn a_name_that_the_certificate_does_not_have() {
 async fn no_certificate_where_one_is_asked_for() {
     let address = &*security().mutual_tls;
     let kafka = KafkaConnection::new(address).tls(Tls::new().ca_file(&security().authority));
-    let words = [address, "certificate required"];
+    let words = [address, "no TLS", "alert", "certificate"];
     refused(&kafka, ErrorKind::Configuration, &words).await;
 }
 
@@ -163,8 +163,8 @@ async fn nobody_at_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_without_an_address() {
     let kafka = KafkaConnection::new("no-such-host.invalid:9092");
-    let words = ["no-such-host.invalid:9092", "can't connect"];
-    refused(&kafka, ErrorKind::Transient, &words).await;
+    // A resolver without a network may need longer than there is time.
+    refused(&kafka, ErrorKind::Transient, &["no-such-host.invalid:9092"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
