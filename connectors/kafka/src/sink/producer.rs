@@ -10,6 +10,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::util::Timeout;
 
+use super::batch::{Batch, Topic};
 use crate::connection::ClientEvents;
 
 /// How long one step of an initialisation may take.
@@ -21,8 +22,14 @@ const STEP: Duration = Duration::from_millis(40);
 /// one. With a producer for each it can't.
 pub(super) struct TransactionProducer {
     /// `None` only while it is dropped.
-    client: Option<BaseProducer<Events>>,
+    client: Option<Client>,
     reports: Arc<Reports>,
+}
+
+/// The client, with its topic: in this order they are dropped.
+struct Client {
+    topic: Topic,
+    producer: BaseProducer<Events>,
 }
 
 /// What librdkafka tells of a producer.
@@ -112,8 +119,14 @@ impl TransactionProducer {
             SinkError::configuration("librdkafka refuses the settings of the producer")
                 .caused_by(error)
         })?;
+        // SAFETY: the producer lives, and is dropped after the topic.
+        let topic_of = unsafe { Topic::new(producer.client().native_ptr(), topic)? };
+        let client = Client {
+            topic: topic_of,
+            producer,
+        };
         let producer = Self {
-            client: Some(producer),
+            client: Some(client),
             reports,
         };
         let begun = producer.initialise(topic, patience);
@@ -150,11 +163,21 @@ impl TransactionProducer {
         }
     }
 
-    fn client(&self) -> &BaseProducer<Events> {
+    fn parts(&self) -> &Client {
         // It is taken out by drop alone.
         self.client
             .as_ref()
             .expect("a producer that is not dropped has its client")
+    }
+
+    fn client(&self) -> &BaseProducer<Events> {
+        &self.parts().producer
+    }
+
+    /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.
+    pub(super) fn send_batch(&self, batch: &Batch, first: usize) -> Result<usize, SinkError> {
+        let taken = self.parts().topic.produce(batch, first);
+        taken.map_err(|code| of_code(code, format!("can't write to the topic: {code}")))
     }
 
     /// Takes a record into the buffer. `false`: it is full.
