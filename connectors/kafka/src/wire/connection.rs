@@ -40,7 +40,42 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// Connects, learns what the broker speaks, and signs in.
     pub(super) async fn open(address: &str, settings: &Settings) -> Result<Self, WireError> {
-        let stream = stream::open(address, settings.tls.as_ref()).await?;
+        let stream = match stream::open(address, settings.tls.as_ref()).await {
+            Err(
+                error @ WireError::Tls {
+                    broke_off: true, ..
+                },
+            ) => return Err(Self::without_tls(address, settings, error).await),
+            opened => opened?,
+        };
+        let mut connection = Self::greet(address, settings, stream).await?;
+        if let Some(sasl) = &settings.sasl {
+            sasl::sign_in(&mut connection, &sasl.mechanism).await?;
+        }
+        Ok(connection)
+    }
+
+    /// A handshake breaks off if the broker dies, or if the listener knows nothing of TLS: then it answers without.
+    async fn without_tls(address: &str, settings: &Settings, error: WireError) -> WireError {
+        let Ok(stream) = stream::open(address, None).await else {
+            return error;
+        };
+        match Self::greet(address, settings, stream).await {
+            Err(_) => error,
+            Ok(_) => WireError::Tls {
+                address: address.to_owned(),
+                reason: "that listener does not speak it".to_owned(),
+                broke_off: false,
+            },
+        }
+    }
+
+    /// Learns what the broker speaks.
+    async fn greet(
+        address: &str,
+        settings: &Settings,
+        stream: Box<dyn Stream>,
+    ) -> Result<Self, WireError> {
         let mut connection = Self {
             address: address.to_owned(),
             client_id: StrBytes::from_string(settings.client_id.clone()),
@@ -65,9 +100,6 @@ impl Connection {
                 )
             })
             .collect();
-        if let Some(sasl) = &settings.sasl {
-            sasl::sign_in(&mut connection, &sasl.mechanism).await?;
-        }
         Ok(connection)
     }
 

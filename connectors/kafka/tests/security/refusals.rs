@@ -134,7 +134,18 @@ async fn files_that_can_not_be_used() {
 async fn tls_where_nobody_speaks_it() {
     let address = secure().bootstrap();
     let kafka = KafkaConnection::new(&address).tls(Tls::new().ca_file(&security().authority));
-    // A broker that dies looks the same, so this one is tried again.
+    let words = [&*address, "no TLS", "does not speak it"];
+    refused(&kafka, ErrorKind::Configuration, &words).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_hangs_up_on_tls() {
+    let address = serve("127.0.0.1:0", |mut client| {
+        client.read(&mut [0; 1024]).map(drop)
+    });
+    let address = address.to_string();
+    // As a broker does that is just dying: that passes.
+    let kafka = KafkaConnection::new(&address).tls(Tls::new());
     let words = [&*address, "no TLS", "is that a TLS listener"];
     refused(&kafka, ErrorKind::Transient, &words).await;
 }
