@@ -222,7 +222,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             fill.write(&mut open, batch).await?;
         }
         let prepared = fill.pre_commit(open).await?.ok_or("no handle")?;
-        fill.commit(&id, &prepared).await?;
+        let _how = fill.commit(&id, &prepared).await?;
         Ok::<(), Box<dyn Error>>(())
     })?;
     let (raw, ours) = in_turn(

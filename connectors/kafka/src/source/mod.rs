@@ -192,6 +192,8 @@ impl<D> KafkaSource<D> {
     }
 
     /// Lets a partition not hold back the watermark once it has had nothing to read for so long. By default it always does.
+    ///
+    /// It is told when its reader has read all that has come; one that lags behind brokers waits with it.
     #[must_use]
     pub fn idle_after(mut self, idle_after: Duration) -> Self {
         self.idle_after = Some(idle_after);
