@@ -3,6 +3,7 @@
 //! `rdkafka` hands over records one by one; each time librdkafka looks up the topic, takes its locks and reads two clocks.
 //! By the batch it does that once.
 
+use std::borrow::Cow;
 use std::ffi::{CString, c_void};
 use std::ptr::{self, NonNull};
 
@@ -84,6 +85,7 @@ impl Batch {
 /// It has to be dropped before the producer.
 pub(super) struct Topic {
     raw: NonNull<c::rd_kafka_topic_t>,
+    name: CString,
 }
 
 // SAFETY: librdkafka's objects may be used from any thread, and from several at once.
@@ -103,8 +105,12 @@ impl Topic {
         // SAFETY: client and name are alive; the name is copied, and no settings are handed over.
         let raw = unsafe { c::rd_kafka_topic_new(client, name.as_ptr(), ptr::null_mut()) };
         NonNull::new(raw)
-            .map(|raw| Self { raw })
+            .map(|raw| Self { raw, name })
             .ok_or_else(refused)
+    }
+
+    pub(super) fn name(&self) -> Cow<'_, str> {
+        self.name.to_string_lossy()
     }
 
     /// Hands over the records of a batch from `first` on. Returns how many were taken; fewer than all if the client's

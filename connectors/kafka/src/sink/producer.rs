@@ -94,7 +94,7 @@ impl ProducerContext for Events {
                         code,
                         place,
                         count: 1,
-                    })
+                    });
                 }
             }
         }
@@ -176,8 +176,11 @@ impl TransactionProducer {
 
     /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.
     pub(super) fn send_batch(&self, batch: &Batch, first: usize) -> Result<usize, SinkError> {
-        let taken = self.parts().topic.produce(batch, first);
-        taken.map_err(|code| of_code(code, format!("can't write to the topic: {code}")))
+        let topic = &self.parts().topic;
+        topic.produce(batch, first).map_err(|code| {
+            let what = format!("can't write to topic {}: {code}", topic.name());
+            of_code(code, what)
+        })
     }
 
     /// Takes a record into the buffer. `false`: it is full.

@@ -181,7 +181,7 @@ async fn a_name_without_an_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn something_else_than_a_broker() {
     let address = serve("127.0.0.1:0", |mut client| {
-        client.read(&mut [0; 1024])?;
+        client.read(&mut [0; 1024]).map(drop)?;
         client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
     });
     let address = address.to_string();

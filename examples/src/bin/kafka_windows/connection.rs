@@ -24,7 +24,7 @@ pub struct Security {
     /// Who to sign in as.
     #[arg(long, requires = "sasl_mechanism")]
     user: Option<String>,
-    /// The file with the password; without it the variable KAFKA_PASSWORD has it.
+    /// The file with the password; without it the variable `KAFKA_PASSWORD` has it.
     #[arg(long, requires = "sasl_mechanism")]
     password_file: Option<PathBuf>,
 }
