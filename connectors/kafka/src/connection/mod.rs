@@ -12,6 +12,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 
 pub(crate) use self::client_events::ClientEvents;
+pub(crate) use self::secret::Secret;
 pub use self::security::{BearerToken, Sasl, Tls, TokenSource};
 pub(crate) use self::security::{Credentials, Mechanism};
 

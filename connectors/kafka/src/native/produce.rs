@@ -3,6 +3,7 @@
 //! `rdkafka` hands over records one by one; each time librdkafka looks up the topic, takes its locks and reads two clocks.
 //! By the batch it does that once.
 
+use std::borrow::Cow;
 use std::ffi::{CString, c_void};
 use std::ptr::{self, NonNull};
 
@@ -83,6 +84,7 @@ impl Batch {
 /// A producer, with the topic that batches go to.
 pub(crate) struct BatchProducer<C: ProducerContext + 'static> {
     topic: NonNull<c::rd_kafka_topic_t>,
+    name: CString,
     producer: BaseProducer<C>,
 }
 
@@ -101,11 +103,20 @@ impl<C: ProducerContext + 'static> BatchProducer<C> {
         // SAFETY: client and name are alive; the name is copied, and no settings are handed over.
         let topic = unsafe { c::rd_kafka_topic_new(client, name.as_ptr(), ptr::null_mut()) };
         let topic = NonNull::new(topic).ok_or_else(refused)?;
-        Ok(Self { topic, producer })
+        Ok(Self {
+            topic,
+            name,
+            producer,
+        })
     }
 
     pub(crate) fn producer(&self) -> &BaseProducer<C> {
         &self.producer
+    }
+
+    /// The topic's name.
+    pub(crate) fn topic(&self) -> Cow<'_, str> {
+        self.name.to_string_lossy()
     }
 
     /// Hands over the records of a batch from `first` on. Returns how many were taken; fewer than all if the client's

@@ -138,6 +138,8 @@ impl TransactionProducer {
     /// it is asked again and again, once there is a connection.
     fn initialise(&self, topic: &str, patience: Duration) -> Result<(), KafkaError> {
         let until = Instant::now() + patience;
+        // It wants a token before anything else, and asks for one while it is polled.
+        self.client().poll(Timeout::After(Duration::ZERO));
         self.client()
             .client()
             .fetch_metadata(Some(topic), patience)?;
@@ -163,8 +165,10 @@ impl TransactionProducer {
 
     /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.
     pub(super) fn send_batch(&self, batch: &Batch, first: usize) -> Result<usize, SinkError> {
-        let taken = self.parts().send_batch(batch, first);
-        taken.map_err(|code| of_code(code, format!("can't write to the topic: {code}")))
+        self.parts().send_batch(batch, first).map_err(|code| {
+            let what = format!("can't write to topic {}: {code}", self.parts().topic());
+            of_code(code, what)
+        })
     }
 
     /// Takes a record into the buffer. `false`: it is full.
@@ -173,8 +177,11 @@ impl TransactionProducer {
             Ok(()) => Ok(true),
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Ok(false),
             Err((error, record)) => {
-                let topic = record.topic;
-                Err(refused(&format!("can't write to topic {topic}"), &error).caused_by(error))
+                let place = match record.partition {
+                    Some(partition) => format!("{}[{partition}]", record.topic),
+                    None => record.topic.to_owned(),
+                };
+                Err(refused(&format!("can't write to topic {place}"), &error).caused_by(error))
             }
         }
     }
@@ -188,12 +195,22 @@ impl TransactionProducer {
         match &*lock(&self.reports.undelivered) {
             None => Ok(()),
             Some(Undelivered { code, place, count }) => {
-                let what = format!(
-                    "{count} records were not delivered, the first of them to {place}: {code}"
-                );
-                Err(of_code(*code, what))
+                let what =
+                    format!("{count} records were not delivered, the first of them to {place}");
+                Err(match self.failure() {
+                    Some(error) => refused(&what, &error).caused_by(error),
+                    None => of_code(*code, format!("{what}: {code}")),
+                })
             }
         }
+    }
+
+    /// Why librdkafka gave the transaction up, if it did: the records then tell no more than that they were thrown away.
+    ///
+    /// It refuses to begin another one before this one is over, and gives that as the reason.
+    fn failure(&self) -> Option<KafkaError> {
+        let refusal = self.client().begin_transaction().err()?;
+        (refusal.rdkafka_error_code() != Some(RDKafkaErrorCode::State)).then_some(refusal)
     }
 
     /// How many records are on their way.
@@ -242,10 +259,10 @@ fn of_code(code: RDKafkaErrorCode, what: String) -> SinkError {
             SinkError::configuration(what).hint("create the topic first, or check its name and number of partitions")
         }
         Code::TopicAuthorizationFailed => {
-            SinkError::configuration(what).hint("give this user READ, WRITE and DESCRIBE on the topic")
+            SinkError::configuration(what).hint("give this user READ and WRITE on the topic")
         }
         Code::TransactionalIdAuthorizationFailed => SinkError::configuration(what)
-            .hint("give this user WRITE and DESCRIBE on transactional ids that begin with cofferdam."),
+            .hint("give this user WRITE on the transactional ids of the job, by their prefix"),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
             SinkError::configuration(what).hint("check mechanism, name, password and certificates")
         }

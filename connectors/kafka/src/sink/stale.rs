@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cofferdam::{ErrorKind, Fence, InDoubt, JobId, SinkError};
+use cofferdam::{Fence, InDoubt, JobId, SinkError};
 use kafka_protocol::messages::TopicName;
 use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use kafka_protocol::protocol::StrBytes;
@@ -12,7 +12,7 @@ use crate::error::sink_error;
 use crate::transactions::{
     FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, now,
 };
-use crate::wire::{Deadline, WireError};
+use crate::wire::{Deadline, SPREADING, WireError};
 
 impl Site {
     /// Aborts and fences what older epochs left, but for what is decided.
@@ -98,6 +98,7 @@ impl Site {
             ]))
             .with_allow_auto_topic_creation(false);
         let failed = |error| sink_error(format!("can't write to topic {}", self.topic), error);
+        let spreading = Deadline::after(SPREADING);
         loop {
             let answer = self
                 .transactions
@@ -113,13 +114,15 @@ impl Site {
                 what: format!("topic {}", self.topic),
                 code,
             };
-            // A topic that was just created has no leader yet.
-            match refused.kind() {
-                ErrorKind::Transient if !refused.is_unknown_topic() => {
-                    deadline.pause("Metadata", refused).await.map_err(failed)?;
-                }
-                _ => return Err(failed(refused)),
+            // A topic that was just created is not known to all brokers yet, or has no leader.
+            let may_come = match refused.is_unknown_topic() {
+                true => !spreading.is_over(),
+                false => refused.is_retriable(),
+            };
+            if !may_come {
+                return Err(failed(refused));
             }
+            deadline.pause("Metadata", refused).await.map_err(failed)?;
         }
     }
 

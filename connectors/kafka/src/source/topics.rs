@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use cofferdam::SourceError;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -11,10 +10,7 @@ use kafka_protocol::messages::{MetadataRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
 use super::error::{is_missing, missing_topic, source_error};
-use crate::wire::{Cluster, Deadline, WireError};
-
-/// How long a topic may be missing before it is: not all brokers know at once of one that was just made.
-const SPREADING: Duration = Duration::from_secs(2);
+use crate::wire::{Cluster, Deadline, SPREADING, WireError};
 
 /// A topic.
 #[derive(Debug)]

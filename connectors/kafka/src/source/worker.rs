@@ -191,7 +191,7 @@ impl<D: Decoder> Worker<D> {
             NO_TOPIC | NO_TOPIC_HERE | NO_PARTITION_HERE => self.suspect(),
             NOT_ALLOWED => Err(Over::Failed(
                 SourceError::configuration(format!("can't read {partition}: {}", message.error()))
-                    .hint("give this user READ and DESCRIBE on the topic"),
+                    .hint("give this user READ on the topic"),
             )),
             // Whatever it is, librdkafka might go on behind it.
             code => Err(Over::Failed(SourceError::transient(format!(

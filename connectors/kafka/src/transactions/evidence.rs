@@ -84,6 +84,8 @@ impl Evidence {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
     use super::*;
 
     fn id(epoch: u64, checkpoint: u64) -> TransactionId {

@@ -114,6 +114,8 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
     use super::*;
 
     #[test]

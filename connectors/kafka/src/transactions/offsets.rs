@@ -53,7 +53,7 @@ impl Transactions {
             .with_partition_index(0)
             .with_committed_offset(i64::try_from(checkpoint.0).unwrap_or(i64::MAX))
             .with_committed_metadata(Some(StrBytes::from_string(evidence.to_metadata())));
-        let topic = TxnOffsetCommitRequestTopic::default()
+        let offset = TxnOffsetCommitRequestTopic::default()
             .with_name(TopicName(StrBytes::from_string(topic.to_owned())))
             .with_partitions(vec![partition]);
         let commit = TxnOffsetCommitRequest::default()
@@ -61,7 +61,7 @@ impl Transactions {
             .with_group_id(group_id)
             .with_producer_id(ProducerId(producer.id))
             .with_producer_epoch(producer.epoch)
-            .with_topics(vec![topic]);
+            .with_topics(vec![offset]);
         loop {
             let coordinator = (Coordinator::Group, group);
             let moved =
@@ -78,7 +78,9 @@ impl Transactions {
             let Some(code) = partitions.map(|one| one.error_code).find(|code| *code != 0) else {
                 return Ok(());
             };
-            let what = format!("can't move the offset of group {group}, the evidence of commits");
+            let what = format!(
+                "can't move the offset of group {group} in topic {topic}, the evidence of commits"
+            );
             again_if_concurrent(WireError::Refused { what, code }, code, deadline).await?;
         }
     }

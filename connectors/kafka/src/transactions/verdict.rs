@@ -61,6 +61,8 @@ pub(crate) fn verdict(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
     use super::*;
 
     const START: i64 = 1_795_963_410_235;

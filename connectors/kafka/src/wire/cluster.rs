@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The longest wait for one answer, so that a silent broker leaves time to ask another.
 const PATIENCE_OF_A_CALL: Duration = Duration::from_secs(5);
 
+/// How long a topic may be missing before it is: not all brokers know at once of one that was just made.
+pub(crate) const SPREADING: Duration = Duration::from_secs(2);
+
 /// Who coordinates what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Coordinator {
@@ -63,14 +66,19 @@ impl Deadline {
         last: WireError,
     ) -> Result<(), WireError> {
         if Instant::now() + PAUSE >= self.at {
-            return Err(WireError::TimedOut {
-                request,
-                seconds: self.patience.as_secs(),
-                last: Some(Box::new(last)),
-            });
+            return Err(self.over(request, Some(last)));
         }
         tokio::time::sleep(PAUSE).await;
         Ok(())
+    }
+
+    fn over(&self, request: &'static str, last: Option<WireError>) -> WireError {
+        WireError::TimedOut {
+            request,
+            address: None,
+            seconds: self.patience.as_secs(),
+            last: last.map(Box::new),
+        }
     }
 }
 
@@ -119,7 +127,7 @@ impl Cluster {
             self.give_back(connection);
             Ok(answer)
         };
-        in_time(name::<R>(), deadline, call).await
+        in_time(name::<R>(), address, deadline, call).await
     }
 
     /// The newest version of a request, out of `versions`, that a broker knows.
@@ -135,7 +143,7 @@ impl Cluster {
             self.give_back(connection);
             version
         };
-        in_time("ApiVersions", deadline, ask).await
+        in_time("ApiVersions", address, deadline, ask).await
     }
 
     /// A connection to a broker: one that was kept, or a new one.
@@ -162,26 +170,27 @@ impl Cluster {
         versions: RangeInclusive<i16>,
         deadline: Deadline,
     ) -> Result<R::Response, WireError> {
+        let mut last = None;
         loop {
-            let mut last = None;
             for address in &self.connection.settings.bootstrap {
                 match self
                     .call(address, request, versions.clone(), deadline)
                     .await
                 {
-                    Err(error) if error.is_retriable() && !deadline.is_over() => {
+                    Err(error) if error.is_retriable() => {
                         self.forget(address);
-                        last = Some(error);
+                        // A try that the end of the time cut short says less than the one before.
+                        if last.is_none() || !deadline.is_over() {
+                            last = Some(error);
+                        }
                     }
                     answer => return answer,
                 }
             }
-            let last = last.unwrap_or(WireError::TimedOut {
-                request: name::<R>(),
-                seconds: 0,
-                last: None,
-            });
-            deadline.pause(name::<R>(), last).await?;
+            if deadline.is_over() {
+                return Err(deadline.over(name::<R>(), last));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -333,6 +342,7 @@ impl Cluster {
 /// Waits for an answer as long as one call may take.
 async fn in_time<T>(
     request: &'static str,
+    address: &str,
     deadline: Deadline,
     call: impl Future<Output = Result<T, WireError>>,
 ) -> Result<T, WireError> {
@@ -341,6 +351,7 @@ async fn in_time<T>(
         Ok(answer) => answer,
         Err(_) => Err(WireError::TimedOut {
             request,
+            address: Some(address.to_owned()),
             seconds: left.as_secs(),
             last: None,
         }),

@@ -40,7 +40,42 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// Connects, learns what the broker speaks, and signs in.
     pub(super) async fn open(address: &str, settings: &Settings) -> Result<Self, WireError> {
-        let stream = stream::open(address, settings.tls.as_ref()).await?;
+        let stream = match stream::open(address, settings.tls.as_ref()).await {
+            Err(
+                error @ WireError::Tls {
+                    broke_off: true, ..
+                },
+            ) => return Err(Self::without_tls(address, settings, error).await),
+            opened => opened?,
+        };
+        let mut connection = Self::greet(address, settings, stream).await?;
+        if let Some(sasl) = &settings.sasl {
+            sasl::sign_in(&mut connection, &sasl.mechanism).await?;
+        }
+        Ok(connection)
+    }
+
+    /// A handshake breaks off if the broker dies, or if the listener knows nothing of TLS: then it answers without.
+    async fn without_tls(address: &str, settings: &Settings, error: WireError) -> WireError {
+        let Ok(stream) = stream::open(address, None).await else {
+            return error;
+        };
+        match Self::greet(address, settings, stream).await {
+            Err(_) => error,
+            Ok(_) => WireError::Tls {
+                address: address.to_owned(),
+                reason: "that listener does not speak it".to_owned(),
+                broke_off: false,
+            },
+        }
+    }
+
+    /// Learns what the broker speaks.
+    async fn greet(
+        address: &str,
+        settings: &Settings,
+        stream: Box<dyn Stream>,
+    ) -> Result<Self, WireError> {
         let mut connection = Self {
             address: address.to_owned(),
             client_id: StrBytes::from_string(settings.client_id.clone()),
@@ -51,7 +86,8 @@ impl Connection {
         let hello = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("cofferdam"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let answer = connection.call_at_version(&hello, 3).await?;
+        let answer = connection.call_at_version(&hello, 3).await;
+        let answer = answer.map_err(not_kafka)?;
         let ranges = answer.api_keys.iter();
         connection.versions = ranges
             .map(|api| {
@@ -64,9 +100,6 @@ impl Connection {
                 )
             })
             .collect();
-        if let Some(sasl) = &settings.sasl {
-            sasl::sign_in(&mut connection, &sasl.mechanism).await?;
-        }
         Ok(connection)
     }
 
@@ -129,14 +162,13 @@ impl Connection {
         let length = i32::try_from(frame.len() - 4)
             .map_err(|_| garbled(&self.address, "it is too long to be sent".to_owned()))?;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-        let mut answer = self
-            .exchange(&frame)
-            .await
-            .map_err(|cause| WireError::Broken {
+        let mut answer = self.exchange(&frame).await.map_err(|cause| {
+            stream::refusal(&self.address, &cause).unwrap_or(WireError::Broken {
                 address: self.address.clone(),
                 request: name::<R>(),
                 cause,
-            })?;
+            })
+        })?;
         let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version))
             .map_err(|error| garbled(&self.address, error.to_string()))?;
         if header.correlation_id != self.correlation {
@@ -159,12 +191,29 @@ impl Connection {
         let length = length.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the answer has an impossible length: is that a TLS listener, or no Kafka at all?",
+                "the answer has an impossible length",
             )
         })?;
         let mut answer = vec![0; length];
         self.stream.read_exact(&mut answer).await?;
         Ok(Bytes::from(answer))
+    }
+}
+
+/// An answer to the first request of a connection that makes no sense was not damaged on its way: it is of another
+/// protocol.
+fn not_kafka(error: WireError) -> WireError {
+    match error {
+        WireError::Garbled {
+            address, reason, ..
+        } => WireError::NotKafka { address, reason },
+        WireError::Broken { address, cause, .. } if cause.kind() == io::ErrorKind::InvalidData => {
+            WireError::NotKafka {
+                address,
+                reason: cause.to_string(),
+            }
+        }
+        error => error,
     }
 }
 

@@ -16,9 +16,17 @@ pub(crate) enum WireError {
         #[source]
         cause: io::Error,
     },
-    /// TLS did not come about.
+    /// TLS did not come about, or one side does not trust the other.
     #[error("no TLS with {address}: {reason}")]
-    Tls { address: String, reason: String },
+    Tls {
+        address: String,
+        reason: String,
+        /// The connection just ended, as it does when a broker dies: nobody judged anything.
+        broke_off: bool,
+    },
+    /// Something else than a broker answers there, or a broker that speaks TLS while we don't.
+    #[error("what answers at {address} is no Kafka broker, or speaks TLS: {reason}")]
+    NotKafka { address: String, reason: String },
     /// Files of certificates or keys can't be used.
     #[error("can't use the TLS settings: {0}")]
     TlsSettings(String),
@@ -45,9 +53,11 @@ pub(crate) enum WireError {
         reason: String,
     },
     /// The time is over.
-    #[error("no answer to {request} within {seconds} s{}", after(.last))]
+    #[error("no answer to {request}{} within {seconds} s{}", at(.address), after(.last))]
     TimedOut {
         request: &'static str,
+        /// Who did not answer, if it is one broker.
+        address: Option<String>,
         seconds: u64,
         /// What the last try met, if there was more than one.
         last: Option<Box<WireError>>,
@@ -67,6 +77,13 @@ pub(crate) enum WireError {
     /// The broker understood, and says no.
     #[error("{what}: {}", name_of(*.code))]
     Refused { what: String, code: i16 },
+}
+
+fn at(address: &Option<String>) -> String {
+    match address {
+        Some(address) => format!(" from {address}"),
+        None => String::new(),
+    }
 }
 
 fn after(last: &Option<Box<WireError>>) -> String {
@@ -97,12 +114,17 @@ impl WireError {
     /// broke does not know whether it was done.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::Connect { .. } | Self::Pending(_) => ErrorKind::Transient,
+            Self::Connect { .. }
+            | Self::Pending(_)
+            | Self::Tls {
+                broke_off: true, ..
+            } => ErrorKind::Transient,
             Self::Broken { .. } | Self::Garbled { .. } | Self::TimedOut { .. } => {
                 ErrorKind::Unknown
             }
             Self::Tls { .. }
             | Self::TlsSettings(_)
+            | Self::NotKafka { .. }
             | Self::Authentication { .. }
             | Self::Unsupported { .. } => ErrorKind::Configuration,
             Self::Refused { code, .. } => match ResponseError::try_from_code(*code) {
@@ -132,19 +154,30 @@ impl WireError {
     pub(crate) fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Connect { .. } => "is the broker up, and is that its address?",
+            Self::Tls {
+                broke_off: true, ..
+            } => "is that a TLS listener, and is the broker well?",
             Self::Tls { .. } => {
-                "is that a TLS listener, and does it show a certificate of a trusted authority for this name?"
+                "it has to show a certificate of a trusted authority for this name, and may ask for one of ours"
             }
+            Self::TlsSettings(_) => "check the files, and the password of the key",
+            Self::NotKafka { .. } => {
+                "is that the port of a listener with the same security as the connection's?"
+            }
+            Self::TimedOut {
+                last: Some(last), ..
+            } => return last.hint(),
+            Self::TimedOut { .. } => "is that a broker's address, and is the broker well?",
             Self::Authentication { .. } => "check mechanism, name and password",
             Self::Refused { code, .. } => match ResponseError::try_from_code(*code)? {
                 ResponseError::TopicAuthorizationFailed => {
-                    "give this user READ, WRITE and DESCRIBE on the topic (a source needs no WRITE)"
+                    "give this user READ and, to write to it, WRITE on the topic"
                 }
                 ResponseError::GroupAuthorizationFailed => {
-                    "give this user READ and DESCRIBE on the group"
+                    "give this user READ on the group; a sink has groups of its own, by their prefix"
                 }
                 ResponseError::TransactionalIdAuthorizationFailed => {
-                    "give this user WRITE and DESCRIBE on transactional ids that begin with cofferdam."
+                    "give this user WRITE on the transactional ids of the job, by their prefix"
                 }
                 ResponseError::ClusterAuthorizationFailed => {
                     "give this user DESCRIBE on the cluster"

@@ -10,5 +10,5 @@ mod sasl;
 mod scram;
 mod stream;
 
-pub(crate) use self::cluster::{Cluster, Coordinator, Deadline};
+pub(crate) use self::cluster::{Cluster, Coordinator, Deadline, SPREADING};
 pub(crate) use self::error::{WireError, name_of};

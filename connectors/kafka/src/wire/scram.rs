@@ -129,6 +129,8 @@ fn attribute(message: &str, name: char) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on panics")]
+
     use super::*;
 
     /// The example of RFC 7677.

@@ -1,15 +1,16 @@
 //! A connection to a broker: TCP, or TLS over it.
 
+use std::io;
 use std::pin::Pin;
 
 use openssl::pkey::PKey;
-use openssl::ssl::{SslConnector, SslFiletype, SslMethod};
+use openssl::ssl::{SslConnector, SslMethod};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_openssl::SslStream;
 
 use super::error::WireError;
-use crate::connection::Tls;
+use crate::connection::{Secret, Tls};
 
 /// Bytes to and from a broker.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -44,9 +45,30 @@ pub(super) async fn open(address: &str, tls: Option<&Tls>) -> Result<Box<dyn Str
         return Err(WireError::Tls {
             address: address.to_owned(),
             reason,
+            broke_off: broke_off(&error),
         });
     }
     Ok(Box::new(stream))
+}
+
+/// Whether the other side went away without a word, rather than refused.
+fn broke_off(error: &openssl::ssl::Error) -> bool {
+    match error.ssl_error() {
+        None => true,
+        Some(stack) => (stack.errors().iter())
+            .any(|error| error.reason() == Some("unexpected eof while reading")),
+    }
+}
+
+/// The other side's refusal, if that is what broke a connection: in TLS 1.3 it judges our certificate after the
+/// handshake.
+pub(super) fn refusal(address: &str, cause: &io::Error) -> Option<WireError> {
+    let error = cause.get_ref()?.downcast_ref::<openssl::ssl::Error>()?;
+    (!broke_off(error)).then(|| WireError::Tls {
+        address: address.to_owned(),
+        reason: error.to_string(),
+        broke_off: false,
+    })
 }
 
 fn connector(tls: &Tls) -> Result<SslConnector, WireError> {
@@ -68,18 +90,19 @@ fn connector(tls: &Tls) -> Result<SslConnector, WireError> {
                 client.certificate.display()
             )))?;
         let what = format!("key in {}", client.key.display());
-        match &client.password {
-            None => builder
-                .set_private_key_file(&client.key, SslFiletype::PEM)
-                .map_err(failed(what))?,
-            Some(password) => {
-                let pem = std::fs::read(&client.key)
-                    .map_err(|error| WireError::TlsSettings(format!("{what}: {error}")))?;
-                let key = PKey::private_key_from_pem_passphrase(&pem, password.reveal().as_bytes())
-                    .map_err(failed(what.clone()))?;
-                builder.set_private_key(&key).map_err(failed(what))?;
-            }
-        }
+        let pem = std::fs::read(&client.key)
+            .map_err(|error| WireError::TlsSettings(format!("{what}: {error}")))?;
+        let password = client.password.as_ref().map_or("", Secret::reveal);
+        // Asked by a callback: without one OpenSSL would ask at the terminal.
+        let key = PKey::private_key_from_pem_callback(&pem, |place| {
+            let place = place.get_mut(..password.len());
+            Ok(place.map_or(0, |place| {
+                place.copy_from_slice(password.as_bytes());
+                place.len()
+            }))
+        });
+        let key = key.map_err(failed(what.clone()))?;
+        builder.set_private_key(&key).map_err(failed(what))?;
     }
     Ok(builder.build())
 }
