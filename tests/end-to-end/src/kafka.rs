@@ -21,7 +21,8 @@ pub fn kafka_job(options: &KafkaOptions) -> Result<Job, StoreError> {
     let source = KafkaSource::json::<Reading>(&kafka, [topic("input")])
         .bounded()
         // Small batches, from all partitions in turn.
-        .option("fetch.message.max.bytes", "10000");
+        .option("fetch.message.max.bytes", "10000")
+        .option("queued.min.messages", "1");
     let mut results = KafkaSink::json(&kafka, topic("results"));
     let mut late = KafkaSink::json(&kafka, topic("late"));
     if let Some(timeout) = options.transaction_timeout.map(Duration::from_millis) {

@@ -105,15 +105,16 @@ fn pending(site: &Site) -> Pending {
     let record: Value = serde_json::from_str(content).expect("JSON");
     let named = record["manifest"]["transactions"].as_array();
     for transaction in named.into_iter().flatten() {
-        let id = &transaction["id"];
-        let subtask = format!("{}/{}", id["sink"], id["subtask"]);
-        let handle = transaction["handle"].as_str().expect("a handle");
-        let (_, handle) = handle.split_once("{\"cluster\"").expect("a handle");
-        let handle: Value =
-            serde_json::from_str(&format!("{{\"cluster\"{handle}")).expect("a handle");
+        let id = transaction["id"].as_str().expect("an id");
+        let (subtask, checkpoint) = id.rsplit_once('/').expect("a checkpoint");
+        let (_, handle) = transaction["handle"]
+            .as_str()
+            .and_then(|handle| handle.split_once('\n'))
+            .expect("a handle");
+        let handle: Value = serde_json::from_str(handle).expect("JSON");
         let transactional_id = handle["transactional_id"].as_str().expect("an id");
-        pending.entry(subtask).or_default().insert(
-            id["checkpoint"].as_u64().expect("a checkpoint"),
+        pending.entry(subtask.to_owned()).or_default().insert(
+            checkpoint.parse().expect("a number"),
             transactional_id.to_owned(),
         );
     }

@@ -68,7 +68,8 @@ fn a_decided_transaction_that_expires_stops_the_job_until_its_loss_is_accepted()
             error.contains("was not committed within 32000 ms"),
             "{error}"
         );
-        assert!(error.contains(&format!("accept this loss by name: {transaction}")));
+        let hint = format!("accept this loss by name: {transaction}");
+        assert!(end.stderr.contains(&hint), "{}", end.stderr);
         let (_, records) = error
             .split_once(&format!("checkpoint {checkpoint}: "))
             .expect("records");

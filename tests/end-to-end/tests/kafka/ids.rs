@@ -10,39 +10,38 @@ use super::support::model::Variant;
 /// For the transaction that is written, those whose commits are under way, and the one that is warmed up.
 const IDS_OF_A_SUBTASK: usize = 4;
 
+/// Checkpoints with transactions that a job has to make to show it.
+const WANTED: usize = 200;
+
 #[test]
 fn hundreds_of_checkpoints_take_a_few_transactional_ids() {
-    let files = data::generate(41, &[14_000, 14_000]);
+    // A busy machine makes fewer checkpoints of the same input; then it comes slower.
+    let enough = (1..=3).any(|slowness| hundreds_of_checkpoints(slowness) >= WANTED);
+    assert!(enough, "too few checkpoints wrote");
+}
+
+/// How many checkpoints wrote something.
+fn hundreds_of_checkpoints(slowness: u64) -> usize {
+    let files = data::generate(41, &[8000, 8000, 8000, 8000]);
     let place = Relayed::shared().place();
     let site = Site::new(&place, "ids", &files, Variant::Tumbling);
-    let mut decided = 0;
-    // Ended in the middle once, so that there are two epochs.
-    let first = Start {
+    let start = Start {
         parallelism: 2,
         interval: 20,
-        batch_delay: 60,
+        batch_delay: 60 * slowness * slowness,
         retained: 10_000,
         ..Start::default()
     };
-    for start in [first.clone().crash_at("after:decide:120"), first] {
-        let end = site.run(&start);
-        assert!(
-            end.was_aborted() || end.status.success(),
-            "{:#?}",
-            end.stderr
-        );
-        decided += end
-            .trace
-            .lines()
-            .filter(|line| *line == "after decide")
-            .count();
-    }
-    let used: usize = site
-        .log()
-        .decisions
-        .into_values()
-        .filter(|named| !named.is_empty())
-        .count();
+    // Two epochs.
+    let first = start.clone().crash_at("after:decide:40");
+    assert!(site.run(&first).was_aborted());
+    let end = site.run(&Start {
+        parallelism: 1,
+        ..start
+    });
+    let report = end.report();
+    let decisions = site.log().decisions;
+    let wrote = decisions.values().filter(|named| !named.is_empty()).count();
     let mut ids: BTreeMap<String, usize> = BTreeMap::new();
     for one in site.transactions() {
         if let Some((subtask, slot)) = one.transactional_id.rsplit_once('.')
@@ -51,11 +50,11 @@ fn hundreds_of_checkpoints_take_a_few_transactional_ids() {
             *ids.entry(subtask.to_owned()).or_default() += 1;
         }
     }
-    println!("{decided} checkpoints, {used} with transactions: {ids:?}");
-    assert!(used >= 200, "{used} of {decided} checkpoints wrote");
-    assert!(ids.len() >= 6, "{ids:?}");
+    println!("{} checkpoints, {wrote} wrote: {ids:?}", decisions.len());
+    assert_eq!(ids.len(), 2 * 2 + 2, "{ids:?}: {report}");
     for (subtask, count) in ids {
         assert!(count <= IDS_OF_A_SUBTASK, "{subtask}: {count}");
     }
     site.assert_exact("hundreds of checkpoints");
+    wrote
 }

@@ -8,18 +8,18 @@ use super::support::victim::eventually;
 
 #[test]
 fn checkpoints_without_records_ask_nothing_of_the_broker() {
-    let files = data::generate(31, &[400, 300]);
+    let files = data::generate(31, &[90, 80]);
     let place = Relayed::shared().place();
     let site = Site::new(&place, "quiet", &files, Variant::Tumbling);
-    // The first batch comes after five seconds.
+    // The first batch comes after four seconds.
     let victim = site.spawn(&Start {
         parallelism: 2,
         interval: 20,
-        batch_delay: 5000,
+        batch_delay: 4000,
         retained: 10_000,
         ..Start::default()
     });
-    eventually("checkpoints", || victim.has_reached("after decide", 50));
+    eventually("checkpoints", || victim.has_reached("after decide", 30));
     let known = site.transactions();
     // The names that ask the broker, at each start, whether it takes the time limit.
     let starts = known

@@ -11,15 +11,16 @@ use super::support::model::Variant;
 fn what_subtasks_left_that_are_no_more_is_settled_at_the_start() {
     // Undecided: to be aborted. Decided: to be committed.
     for (point, parallelism) in [
-        ("before:decide:4", 1),
-        ("before:commit:6", 1),
-        ("before:decide:5", 8),
+        ("before:decide:2", 1),
+        ("before:commit:2", 1),
+        ("before:decide:2", 8),
     ] {
         let files = data::generate(51, &[4000, 4000, 4000, 4000]);
         let place = Relayed::shared().place();
         let site = Site::new(&place, "rescale", &files, Variant::Tumbling);
         let wide = Start {
             parallelism: 4,
+            batch_delay: 150,
             ..Start::slow()
         };
         assert!(site.run(&wide.crash_at(point)).was_aborted());

@@ -32,6 +32,8 @@ fn assert_taken_over(end: &End) {
     // The log tells it, or the sink, whichever it asks first.
     let clear = ["was taken over", "took the transactional id over"];
     assert!(clear.iter().any(|clear| error.contains(clear)), "{error}");
+    // To start again would be to take the job back.
+    assert!(!end.stderr.contains("it starts again"), "{}", end.stderr);
 }
 
 /// What it left open or prepared after it woke stays invisible, and goes with the next start.
