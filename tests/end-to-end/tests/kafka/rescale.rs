@@ -11,9 +11,9 @@ use super::support::model::Variant;
 fn what_subtasks_left_that_are_no_more_is_settled_at_the_start() {
     // Undecided: to be aborted. Decided: to be committed.
     for (point, parallelism) in [
-        ("before:decide:2", 1),
-        ("before:commit:2", 1),
-        ("before:decide:2", 8),
+        ("before:decide:5", 1),
+        ("before:commit:4", 1),
+        ("before:decide:5", 8),
     ] {
         let files = data::generate(51, &[4000, 4000, 4000, 4000]);
         let place = Relayed::shared().place();
@@ -23,7 +23,8 @@ fn what_subtasks_left_that_are_no_more_is_settled_at_the_start() {
             batch_delay: 150,
             ..Start::slow()
         };
-        assert!(site.run(&wide.crash_at(point)).was_aborted());
+        let end = site.run(&wide.crash_at(point));
+        assert!(end.was_aborted(), "{end:#?}");
         let left = site.ongoing();
         let subtask = |id: &str| id.rsplit('.').nth(1).expect("a subtask").to_owned();
         let subtasks: BTreeSet<String> = left
