@@ -16,19 +16,19 @@ use tracing::{info, warn};
 
 use super::counts::Counters;
 use super::failure::{Failure, JobError};
+use super::in_doubt::InDoubtCount;
 use super::job::{JobEnd, Progress, Settings, Stop};
 use super::log_keeper::{LogRequest, keep_log};
 use super::overtaken::or_fenced;
-use super::plan::Plan;
+use super::plan::{Plan, check_readers};
 use super::recovery::{Recovered, Recovery, restore};
 use super::site::Launch;
 use super::subtask::Snapshot;
 use crate::checkpoint::{CheckpointStore, Manifest};
-use crate::error::{SourceError, chain};
+use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch};
 use crate::protocol::{
     Barrier, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, Decision,
-    ParticipantId, Vote,
 };
 use crate::shard::Sharding;
 
@@ -77,8 +77,7 @@ struct Run<'a> {
     reading: usize,
     /// What is being decided, for the sources.
     manifest: Option<Arc<Manifest>>,
-    /// By participant, of which checkpoints it has prepared transactions that are not known to be committed.
-    in_doubt: BTreeMap<ParticipantId, Vec<CheckpointId>>,
+    in_doubt: InDoubtCount,
 }
 
 /// What ends a run.
@@ -212,24 +211,8 @@ impl Attempt<'_> {
             under_way: None,
             complete: false,
             manifest: None,
-            in_doubt: BTreeMap::new(),
+            in_doubt: InDoubtCount::default(),
         })
-    }
-}
-
-/// Two readers of one split would both read its records: only the source can have brought that about.
-fn check_splits(manifest: &Manifest) -> Result<(), JobError> {
-    let mut seen = BTreeSet::new();
-    let mut splits = manifest.splits.iter();
-    match splits.find(|split| !seen.insert((&split.source, &split.split))) {
-        None => Ok(()),
-        Some(twice) => {
-            let text = format!("two of its readers read split {}", twice.split);
-            Err(JobError::Source {
-                source_id: twice.source.clone(),
-                cause: SourceError::rejected(text),
-            })
-        }
     }
 }
 
@@ -293,7 +276,10 @@ impl Run<'_> {
                     CoordinatorEvent::Stop
                 }
                 Next::Event(Event::Protocol(event)) => {
-                    self.count_in_doubt(&event);
+                    self.in_doubt.on(&event);
+                    let progress = self.attempt.progress;
+                    progress
+                        .send_if_modified(|progress| progress.left_in_doubt(self.in_doubt.total()));
                     event
                 }
                 Next::Stop => {
@@ -323,7 +309,7 @@ impl Run<'_> {
             CoordinatorAction::Decide { barrier, snapshots } => {
                 self.under_way = None;
                 let manifest = self.manifest_of(barrier, snapshots);
-                check_splits(&manifest)?;
+                check_readers(&manifest)?;
                 let manifest = Arc::new(manifest);
                 self.manifest = Some(Arc::clone(&manifest));
                 self.request(LogRequest::Decide(manifest))?;
@@ -389,35 +375,6 @@ impl Run<'_> {
             }
         }
         manifest
-    }
-
-    /// Keeps [`Progress::in_doubt`]: votes list all that is prepared and not known to be committed, confirmations end it.
-    fn count_in_doubt(&mut self, event: &CoordinatorEvent<Snapshot>) {
-        match event {
-            CoordinatorEvent::Voted {
-                participant,
-                vote: Vote::Commit(snapshot),
-                ..
-            } => {
-                let prepared = snapshot.transactions.iter().map(|one| one.id.checkpoint);
-                self.in_doubt.insert(*participant, prepared.collect());
-            }
-            CoordinatorEvent::Confirmed {
-                checkpoint,
-                participant,
-            } => {
-                if let Some(prepared) = self.in_doubt.get_mut(participant) {
-                    prepared.retain(|prepared| prepared > checkpoint);
-                }
-            }
-            _ => return,
-        }
-        let in_doubt = self.in_doubt.values().map(Vec::len).sum();
-        self.attempt.progress.send_if_modified(|progress| {
-            progress.in_doubt = in_doubt;
-            // Whoever waits for a change waits for an epoch or a checkpoint.
-            false
-        });
     }
 
     fn decided(&mut self, checkpoint: CheckpointId) {

@@ -112,6 +112,12 @@ impl Progress {
         self.checkpoint = Some(checkpoint);
     }
 
+    /// Changes nothing that anybody waits for: that is an epoch or a checkpoint.
+    pub(super) fn left_in_doubt(&mut self, transactions: usize) -> bool {
+        self.in_doubt = transactions;
+        false
+    }
+
     /// A total by the name of a source, operator or sink; 0 if nothing was counted under it.
     pub fn count(&self, name: &str, what: &str) -> u64 {
         self.counts

@@ -1,6 +1,6 @@
 //! What a job runs: the pipeline, with its types erased.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,5 +163,21 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// Two readers of one split would both read its records: only a source can have brought that about.
+pub(super) fn check_readers(manifest: &Manifest) -> Result<(), JobError> {
+    let mut seen = BTreeSet::new();
+    let mut splits = manifest.splits.iter();
+    match splits.find(|split| !seen.insert((&split.source, &split.split))) {
+        None => Ok(()),
+        Some(twice) => {
+            let text = format!("two of its readers read split {}", twice.split);
+            Err(JobError::Source {
+                source_id: twice.source.clone(),
+                cause: SourceError::rejected(text),
+            })
+        }
     }
 }

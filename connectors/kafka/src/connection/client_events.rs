@@ -92,6 +92,7 @@ pub(super) fn log_level() -> RDKafkaLogLevel {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 mod tests {
     use std::time::{Duration, SystemTime};
 

@@ -97,6 +97,7 @@ impl Decoder for Bytes {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 mod tests {
     use super::*;
     use crate::source::Headers;

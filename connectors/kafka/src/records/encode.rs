@@ -146,6 +146,22 @@ impl OutgoingRecord {
         self.headers = None;
     }
 
+    /// Whether it is bound for the sink's own topic, with a partition by its key and nothing besides key and value.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.topic.is_empty()
+            && self.partition.is_none()
+            && self.timestamp.is_none()
+            && self.headers.is_none()
+    }
+
+    pub(crate) fn key_bytes(&self) -> Option<&[u8]> {
+        self.has_key.then_some(&self.key[..])
+    }
+
+    pub(crate) fn value_bytes(&self) -> Option<&[u8]> {
+        self.has_value.then_some(&self.value[..])
+    }
+
     /// As the client library takes it.
     pub(crate) fn as_record<'a>(
         &'a self,
@@ -159,8 +175,8 @@ impl OutgoingRecord {
         rdkafka::producer::BaseRecord {
             topic,
             partition: self.partition,
-            payload: self.has_value.then_some(&self.value[..]),
-            key: self.has_key.then_some(&self.key[..]),
+            payload: self.value_bytes(),
+            key: self.key_bytes(),
             timestamp: self.timestamp,
             headers: self.headers.clone(),
             delivery_opaque: (),

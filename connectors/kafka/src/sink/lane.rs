@@ -1,7 +1,7 @@
 //! The pool of transactional ids of a subtask, with the next transaction's producer warmed up beside the current one.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cofferdam::{CheckpointId, ErrorKind, SinkError};
 use tokio::task::JoinHandle;
@@ -33,7 +33,8 @@ pub(super) struct LanePool {
 /// A slot that is in use: it is free again when this is dropped, unless it is kept.
 pub(super) struct Slot {
     number: u32,
-    pool: Arc<LanePool>,
+    /// Weak, as the pool holds the next slot: the two would keep each other.
+    pool: Weak<LanePool>,
     kept: bool,
 }
 
@@ -41,15 +42,17 @@ impl Slot {
     /// Remembers what the slot is used for, and keeps it until [`LanePool::release`]: from now on its id may have
     /// a transaction, which must not be initialised away.
     pub(super) fn keep(&mut self, checkpoint: CheckpointId) {
-        self.pool.busy().insert(self.number, Some(checkpoint));
+        if let Some(pool) = self.pool.upgrade() {
+            pool.busy().insert(self.number, Some(checkpoint));
+        }
         self.kept = true;
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !self.kept {
-            self.pool.release(self.number);
+        if let (false, Some(pool)) = (self.kept, self.pool.upgrade()) {
+            pool.release(self.number);
         }
     }
 }
@@ -118,7 +121,7 @@ impl LanePool {
             };
             let mut slot = Slot {
                 number,
-                pool: Arc::clone(self),
+                pool: Arc::downgrade(self),
                 kept: false,
             };
             let id = site.names.transactional_id(&self.lane, number);
@@ -146,7 +149,8 @@ impl Site {
         let config = self.producer_config(&transactional_id);
         let events = self.events();
         let patience = self.transactions.cluster.connection().settings.patience;
-        let start = move || TransactionProducer::start(&config, events, patience);
+        let topic = Arc::clone(&self.topic);
+        let start = move || TransactionProducer::start(&config, events, &topic, patience);
         let producer = tokio::task::spawn_blocking(start).await.map_err(|error| {
             SinkError::transient("the start of a producer came to no end").caused_by(error)
         })??;

@@ -1,7 +1,7 @@
 //! The librdkafka producer of one transaction.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cofferdam::{ErrorKind, SinkError};
 use rdkafka::ClientConfig;
@@ -10,7 +10,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::util::Timeout;
 
+use super::batch::{Batch, Topic};
 use crate::connection::ClientEvents;
+
+/// How long one step of an initialisation may take.
+const STEP: Duration = Duration::from_millis(40);
 
 /// A producer that writes one transaction, and is thrown away.
 ///
@@ -18,8 +22,14 @@ use crate::connection::ClientEvents;
 /// one. With a producer for each it can't.
 pub(super) struct TransactionProducer {
     /// `None` only while it is dropped.
-    client: Option<BaseProducer<Events>>,
+    client: Option<Client>,
     reports: Arc<Reports>,
+}
+
+/// The client, with its topic: in this order they are dropped.
+struct Client {
+    topic: Topic,
+    producer: BaseProducer<Events>,
 }
 
 /// What librdkafka tells of a producer.
@@ -96,6 +106,7 @@ impl TransactionProducer {
     pub(super) fn start(
         config: &ClientConfig,
         client: ClientEvents,
+        topic: &str,
         patience: Duration,
     ) -> Result<Self, SinkError> {
         let reports = Arc::new(Reports::default());
@@ -108,14 +119,18 @@ impl TransactionProducer {
             SinkError::configuration("librdkafka refuses the settings of the producer")
                 .caused_by(error)
         })?;
+        // SAFETY: the producer lives, and is dropped after the topic.
+        let topic_of = unsafe { Topic::new(producer.client().native_ptr(), topic)? };
+        let client = Client {
+            topic: topic_of,
+            producer,
+        };
         let producer = Self {
-            client: Some(producer),
+            client: Some(client),
             reports,
         };
-        let begun = producer
-            .client()
-            .init_transactions(patience)
-            .and_then(|()| producer.client().begin_transaction());
+        let begun = producer.initialise(topic, patience);
+        let begun = begun.and_then(|()| producer.client().begin_transaction());
         match begun {
             Ok(()) => Ok(producer),
             Err(error) => {
@@ -128,11 +143,39 @@ impl TransactionProducer {
         }
     }
 
-    fn client(&self) -> &BaseProducer<Events> {
+    /// Takes the transactional id over.
+    ///
+    /// librdkafka looks for the coordinator and waits for it by a clock of half a second, which a new call starts anew: so
+    /// it is asked again and again, once there is a connection.
+    fn initialise(&self, topic: &str, patience: Duration) -> Result<(), KafkaError> {
+        let until = Instant::now() + patience;
+        self.client()
+            .client()
+            .fetch_metadata(Some(topic), patience)?;
+        loop {
+            match self.client().init_transactions(STEP) {
+                Err(KafkaError::Transaction(error))
+                    if error.is_retriable() && Instant::now() < until => {}
+                initialised => return initialised,
+            }
+        }
+    }
+
+    fn parts(&self) -> &Client {
         // It is taken out by drop alone.
         self.client
             .as_ref()
             .expect("a producer that is not dropped has its client")
+    }
+
+    fn client(&self) -> &BaseProducer<Events> {
+        &self.parts().producer
+    }
+
+    /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.
+    pub(super) fn send_batch(&self, batch: &Batch, first: usize) -> Result<usize, SinkError> {
+        let taken = self.parts().topic.produce(batch, first);
+        taken.map_err(|code| of_code(code, format!("can't write to the topic: {code}")))
     }
 
     /// Takes a record into the buffer. `false`: it is full.

@@ -79,8 +79,8 @@ impl Site {
             .set("linger.ms", "5")
             .set("batch.size", "1000000")
             .set("batch.num.messages", "100000")
-            .set("queue.buffering.max.messages", "200000")
-            .set("queue.buffering.max.kbytes", "32768")
+            .set("queue.buffering.max.messages", "60000")
+            .set("queue.buffering.max.kbytes", "16384")
             .set("topic.metadata.propagation.max.ms", "10000")
             .set("socket.nagle.disable", "true");
         for (key, value) in &self.options {

@@ -33,33 +33,28 @@ impl Site {
         let prefix = self.names.of_sink(&fence.job, &fence.sink);
         let listed = self.transactions.list(&prefix, deadline).await;
         let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
+        let stale = |id: &str| {
+            let lane = self.names.parse(id).map(|(lane, _)| lane);
+            lane.filter(|lane| lane.epoch < fence.epoch && !decided.contains(id))
+        };
+        let ids = listed.into_iter().map(|(id, _)| id);
+        let ids = ids.filter(|id| stale(id).is_some()).collect();
+        let described = self.transactions.describe_all(ids, deadline).await;
+        let described =
+            described.map_err(|error| sink_error("can't look at transactions", error))?;
         let mut aborted = Vec::new();
-        for (transactional_id, _) in listed {
-            let Some((lane, _)) = self.names.parse(&transactional_id) else {
-                continue;
-            };
-            if lane.epoch >= fence.epoch || decided.contains(&*transactional_id) {
+        for found in described {
+            let is_open = found.state == TransactionState::Ongoing;
+            if found.timeout == i64::from(FENCED_TIMEOUT) && !is_open {
                 continue;
             }
-            let failed = |error| sink_error(format!("can't fence {transactional_id}"), error);
-            let found = self
-                .transactions
-                .describe(&transactional_id, deadline)
-                .await;
-            let Some(found) = found.map_err(failed)? else {
-                continue;
-            };
-            if found.timeout == i64::from(FENCED_TIMEOUT)
-                && found.state != TransactionState::Ongoing
-            {
-                continue;
-            }
+            let id = &found.transactional_id;
             let fenced = self
                 .transactions
-                .take_over(&transactional_id, FENCED_TIMEOUT, deadline)
+                .take_over(id, FENCED_TIMEOUT, deadline)
                 .await;
-            fenced.map_err(failed)?;
-            if found.state == TransactionState::Ongoing {
+            fenced.map_err(|error| sink_error(format!("can't fence {id}"), error))?;
+            if let (true, Some(lane)) = (is_open, stale(id)) {
                 aborted.push(in_doubt(lane, &found));
             }
         }
@@ -75,20 +70,19 @@ impl Site {
             .list(&self.names.of_job(job), deadline)
             .await
             .map_err(failed)?;
+        let open = listed
+            .into_iter()
+            .filter(|(_, state)| *state == TransactionState::Ongoing);
+        let ids = open.map(|(id, _)| id).collect();
+        let described = self
+            .transactions
+            .describe_all(ids, deadline)
+            .await
+            .map_err(failed)?;
         let mut all = Vec::new();
-        for (transactional_id, state) in listed {
-            let Some((lane, _)) = self.names.parse(&transactional_id) else {
-                continue;
-            };
-            if state != TransactionState::Ongoing {
-                continue;
-            }
-            let found = self
-                .transactions
-                .describe(&transactional_id, deadline)
-                .await;
-            if let Some(found) = found.map_err(failed)?
-                && found.state == TransactionState::Ongoing
+        for found in described {
+            if let (TransactionState::Ongoing, Some((lane, _))) =
+                (&found.state, self.names.parse(&found.transactional_id))
             {
                 all.push(in_doubt(lane, &found));
             }

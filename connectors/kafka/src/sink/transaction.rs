@@ -6,6 +6,7 @@ use std::time::Duration;
 use cofferdam::{SinkError, TransactionId};
 use tokio::task::JoinHandle;
 
+use super::batch::Batch;
 use super::lane::{LanePool, Ready};
 use super::site::Site;
 use crate::error::sink_error;
@@ -14,7 +15,7 @@ use crate::transactions::{PreparedTransaction, TransactionState};
 use crate::wire::{Deadline, WireError};
 
 /// The pause while librdkafka's buffer is full, or empties.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// An open Kafka transaction: its producer, and the evidence on its way into it.
 pub struct KafkaTransaction {
@@ -24,6 +25,8 @@ pub struct KafkaTransaction {
     /// The offset that becomes part of the transaction, beside the records.
     evidence: JoinHandle<Result<(), WireError>>,
     record: OutgoingRecord,
+    /// Records that are not handed over yet; empty between writes.
+    batch: Batch,
     records: u64,
 }
 
@@ -64,6 +67,7 @@ impl KafkaTransaction {
             ready,
             evidence: tokio::spawn(add),
             record: OutgoingRecord::default(),
+            batch: Batch::default(),
             records: 0,
         })
     }
@@ -81,19 +85,54 @@ impl KafkaTransaction {
                 SinkError::rejected("a value can't be turned into a record").caused_by(error)
             })?;
             drop(value);
-            let mut deadline = None;
-            while !self
-                .ready
-                .producer
-                .send(self.record.as_record(&self.site.topic))?
-            {
-                self.ready.producer.check()?;
-                let deadline =
-                    *deadline.get_or_insert_with(|| self.site.transactions.cluster.deadline());
-                self.wait(deadline, "the buffer is full").await?;
+            if self.record.is_plain() {
+                self.batch.push(&self.record);
+            } else {
+                // What goes another way must not overtake.
+                self.send_batch().await?;
+                self.send_record().await?;
             }
         }
+        self.send_batch().await?;
         self.ready.producer.check()
+    }
+
+    /// Hands over the records that were gathered.
+    async fn send_batch(&mut self) -> Result<(), SinkError> {
+        let (mut sent, mut full) = (0, None);
+        while sent < self.batch.len() {
+            let taken = self.ready.producer.send_batch(&self.batch, sent)?;
+            sent += taken;
+            if sent < self.batch.len() {
+                if taken > 0 {
+                    // Something moves: time runs anew.
+                    full = None;
+                }
+                self.wait_for_room(&mut full).await?;
+            }
+        }
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Hands over one record.
+    async fn send_record(&mut self) -> Result<(), SinkError> {
+        let mut full = None;
+        while !self
+            .ready
+            .producer
+            .send(self.record.as_record(&self.site.topic))?
+        {
+            self.wait_for_room(&mut full).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits a little while the buffer is full.
+    async fn wait_for_room(&self, since: &mut Option<Deadline>) -> Result<(), SinkError> {
+        self.ready.producer.check()?;
+        let deadline = *since.get_or_insert_with(|| self.site.transactions.cluster.deadline());
+        self.wait(deadline, "the buffer is full").await
     }
 
     /// Makes all records and the evidence durable, and describes the transaction for whoever finishes it.
@@ -143,6 +182,7 @@ impl KafkaTransaction {
             )));
         };
         Ok(PreparedTransaction {
+            transaction: self.id.clone(),
             cluster,
             transactional_id: transactional_id.clone(),
             producer_id: identity.id,

@@ -213,24 +213,20 @@ impl Message<'_> {
     }
 
     pub(super) fn headers(&self) -> Headers<'_> {
-        let mut list = ptr::null_mut();
-        // SAFETY: the message is alive, not shared with other threads, and keeps the list that it parses here.
-        unsafe { c::rd_kafka_message_headers(self.raw.as_ptr(), &raw mut list) };
-        // Left null if there are none.
         Headers {
-            list: NonNull::new(list),
+            message: Some(self.raw),
             next: 0,
-            message: PhantomData,
+            lent: PhantomData,
         }
     }
 }
 
-/// The headers of a record.
+/// The headers of a record. They are looked for once somebody asks.
 #[derive(Clone)]
 pub(crate) struct Headers<'a> {
-    list: Option<NonNull<c::rd_kafka_headers_t>>,
+    message: Option<NonNull<c::rd_kafka_message_t>>,
     next: usize,
-    message: PhantomData<&'a [u8]>,
+    lent: PhantomData<&'a [u8]>,
 }
 
 impl fmt::Debug for Headers<'_> {
@@ -243,9 +239,9 @@ impl fmt::Debug for Headers<'_> {
 impl Headers<'static> {
     pub(crate) fn none() -> Self {
         Self {
-            list: None,
+            message: None,
             next: 0,
-            message: PhantomData,
+            lent: PhantomData,
         }
     }
 }
@@ -254,7 +250,12 @@ impl<'a> Iterator for Headers<'a> {
     type Item = (Cow<'a, str>, Option<&'a [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let list = self.list?;
+        let message = self.message?;
+        let mut list = ptr::null_mut();
+        // SAFETY: the message is alive for 'a, not shared with other threads, and keeps the list that it parses here.
+        unsafe { c::rd_kafka_message_headers(message.as_ptr(), &raw mut list) };
+        // Left null if there are none.
+        let list = NonNull::new(list)?;
         let mut name: *const c_char = ptr::null();
         let mut value: *const c_void = ptr::null();
         let mut length = 0;

@@ -58,11 +58,10 @@ impl Options {
         bounded: bool,
     ) -> Result<ClientConfig, SourceError> {
         let mut config = connection.client_config();
-        // Enough ahead for two million small records in a second, and no more memory than that takes. When the queue is
+        // As much ahead as speed needs, and no more memory than that takes (a third of the default). When the queue is
         // full, the next fetch waits for a moment, not for a second.
         config
-            .set("queued.min.messages", "200000")
-            .set("queued.max.messages.kbytes", "32768")
+            .set("queued.max.messages.kbytes", "16384")
             .set("fetch.message.max.bytes", "1048576")
             .set("fetch.max.bytes", "16777216")
             .set("fetch.queue.backoff.ms", "2")
@@ -108,6 +107,7 @@ impl Options {
 pub(super) const WAIT: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 mod tests {
     use super::*;
 

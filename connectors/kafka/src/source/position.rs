@@ -69,6 +69,7 @@ impl fmt::Display for Partition {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 mod tests {
     use super::*;
 

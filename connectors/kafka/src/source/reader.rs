@@ -16,7 +16,7 @@ use super::offsets::{Isolation, Place, offsets};
 use super::position::{KafkaPosition, Partition};
 use super::run::Membership;
 use super::start::{Restored, verify};
-use super::worker::Told;
+use super::told::Told;
 use crate::connection::KafkaConnection;
 use crate::wire::Cluster;
 

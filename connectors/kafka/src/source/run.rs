@@ -1,7 +1,7 @@
 //! One run of a source: who reads which partitions.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cofferdam::{SourceError, SplitId};
@@ -117,9 +117,13 @@ impl Run {
     }
 
     /// Lets one reader fail, and the job with it.
-    pub(super) fn fail(&self, error: SourceError) {
-        if let Some(seat) = self.state().seats.first() {
-            seat.orders.send(Order::Fail(error)).ok();
+    pub(super) fn fail(&self, mut error: SourceError) {
+        for seat in &self.state().seats {
+            // One that has read all there is hears nothing any more.
+            match seat.orders.send(Order::Fail(error)) {
+                Err(SendError(Order::Fail(unheard))) => error = unheard,
+                _ => return,
+            }
         }
     }
 

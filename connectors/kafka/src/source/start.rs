@@ -103,14 +103,11 @@ impl Beginning {
                 Ok(chosen)
             }
             Start::Group => {
-                let group = self.group.as_deref().ok_or_else(|| {
-                    SourceError::configuration(
-                        "the source starts where a group stands, and has no group",
-                    )
-                    .hint("name it with `group`")
-                })?;
                 let mut chosen = first.clone();
-                chosen.extend(group::committed(cluster, group, fresh, deadline).await?);
+                // Without a group the source has refused to start.
+                if let Some(group) = &self.group {
+                    chosen.extend(group::committed(cluster, group, fresh, deadline).await?);
+                }
                 Ok(chosen)
             }
         }

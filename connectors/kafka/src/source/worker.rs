@@ -16,9 +16,10 @@ use tracing::warn;
 
 use super::batch_queue::{BatchQueue, Message};
 use super::options::WAIT;
-use super::position::{KafkaPosition, Partition};
+use super::position::Partition;
 use super::run::Order;
 use super::split::Split;
+use super::told::{Batch, Over, Told, refused};
 use crate::records::{Decoder, KafkaRecord};
 use crate::wire::name_of;
 
@@ -27,26 +28,6 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// Events of the client that are taken between two reads.
 const CLIENT_EVENTS: usize = 16;
-
-/// What the thread tells its reader.
-pub(super) enum Told<R> {
-    Event(SourceEvent<R, KafkaPosition>),
-    Failed(SourceError),
-    /// The client met something that may end the job: to be looked into.
-    Suspicious,
-    /// The offset of a partition is not there.
-    OutOfRange(Partition, i64),
-}
-
-/// Why the thread ends.
-pub(super) enum Over {
-    /// Nobody listens.
-    Unheard,
-    Failed(SourceError),
-    OutOfRange(Partition, i64),
-    /// All is read.
-    End,
-}
 
 /// What a thread needs besides its queue.
 pub(super) struct Worker<D: Decoder> {
@@ -63,25 +44,6 @@ pub(super) struct Worker<D: Decoder> {
     pub(super) batch: Batch<D::Output>,
     /// Whether brokers could not be reached, and that was told.
     pub(super) is_cut_off: bool,
-}
-
-/// Records of one split that are not told yet.
-pub(super) struct Batch<R> {
-    split: usize,
-    records: Vec<R>,
-    skipped: u64,
-    bytes: usize,
-}
-
-impl<R> Default for Batch<R> {
-    fn default() -> Self {
-        Self {
-            split: 0,
-            records: Vec::new(),
-            skipped: 0,
-            bytes: 0,
-        }
-    }
 }
 
 impl<D: Decoder> Worker<D> {
@@ -197,7 +159,8 @@ impl<D: Decoder> Worker<D> {
         };
         self.batch.bytes += record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
         match (self.decoder.decode(record), self.on_malformed) {
-            (Ok(decoded), _) => self.batch.records.extend(decoded),
+            (Ok(Some(decoded)), _) => self.batch.records.push(decoded),
+            (Ok(None), _) => {}
             (Err(_), OnMalformed::Skip) => self.batch.skipped += 1,
             (Err(error), OnMalformed::Fail) => {
                 let malformed = format!(
@@ -241,7 +204,8 @@ impl<D: Decoder> Worker<D> {
 
     /// Tells what is gathered.
     fn flush(&mut self) -> Result<(), Over> {
-        let records = std::mem::take(&mut self.batch.records);
+        let room = Vec::with_capacity(self.batch.records.len());
+        let records = std::mem::replace(&mut self.batch.records, room);
         let skipped = std::mem::take(&mut self.batch.skipped);
         self.batch.bytes = 0;
         let Some(split) = self.splits.get_mut(self.batch.split) else {
@@ -378,8 +342,4 @@ impl<D: Decoder> Worker<D> {
     fn tell(&self, told: Told<D::Output>) -> Result<(), Over> {
         self.told.blocking_send(told).map_err(|_| Over::Unheard)
     }
-}
-
-fn refused(trying: &str, error: KafkaError) -> Over {
-    Over::Failed(SourceError::transient(format!("can't {trying}")).caused_by(error))
 }

@@ -42,15 +42,11 @@ impl TransactionAdmin {
             .list(prefix, deadline)
             .await
             .map_err(failed)?;
-        let mut described = Vec::with_capacity(listed.len());
-        for (transactional_id, _) in listed {
-            let found = self
-                .transactions
-                .describe(&transactional_id, deadline)
-                .await;
-            described.extend(found.map_err(failed)?);
-        }
-        Ok(described)
+        let ids = listed.into_iter().map(|(id, _)| id).collect();
+        self.transactions
+            .describe_all(ids, deadline)
+            .await
+            .map_err(failed)
     }
 
     /// The newest transaction of a transactional id; `None` if the cluster does not know the id (any more).

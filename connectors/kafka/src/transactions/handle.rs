@@ -2,11 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cofferdam::TransactionId;
 use serde::{Deserialize, Serialize};
 
 /// All that any process needs to finish a prepared Kafka transaction, and to tell later whether it was committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedTransaction {
+    /// Whose it is.
+    pub transaction: TransactionId,
     /// The cluster that has it.
     pub cluster: String,
     /// Its transactional id.

@@ -15,6 +15,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
     InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
+    describe_transactions_response,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -73,36 +74,54 @@ impl Transactions {
             .cluster
             .call_coordinator(coordinator, &request, 0..=0, deadline, code);
         let states = answer.await?.transaction_states;
-        let Some(found) = states.into_iter().next() else {
-            return Ok(None);
-        };
-        match ResponseError::try_from_code(found.error_code) {
-            Some(ResponseError::TransactionalIdNotFound) => return Ok(None),
-            Some(_) => {
-                let what = format!("can't look at transaction {transactional_id}");
-                return Err(WireError::Refused {
-                    what,
-                    code: found.error_code,
-                });
+        states.into_iter().next().map_or(Ok(None), description)
+    }
+
+    /// The newest transaction of each of these ids, as far as the cluster knows them: all that one broker coordinates
+    /// in one request.
+    pub(crate) async fn describe_all(
+        &self,
+        transactional_ids: Vec<String>,
+        deadline: Deadline,
+    ) -> Result<Vec<TransactionDescription>, WireError> {
+        let mut described = Vec::with_capacity(transactional_ids.len());
+        let mut left = transactional_ids;
+        while !left.is_empty() {
+            let coordinators = self
+                .cluster
+                .coordinators(Coordinator::Transaction, &left, deadline)
+                .await?;
+            left.clear();
+            for (address, ids) in coordinators {
+                let names = ids.iter().map(|id| transactional(id)).collect();
+                let request = DescribeTransactionsRequest::default().with_transactional_ids(names);
+                let answer = self.cluster.call(&address, &request, 0..=0, deadline).await;
+                let states = match answer {
+                    Ok(answer) => answer.transaction_states,
+                    Err(error) if error.is_retriable() => {
+                        self.cluster.forget(&address);
+                        deadline.pause("DescribeTransactions", error).await?;
+                        left.extend(ids);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                for state in states {
+                    let id = state.transactional_id.to_string();
+                    match description(state) {
+                        Ok(found) => described.extend(found),
+                        Err(error) if error.is_retriable() => {
+                            self.cluster.forget(&address);
+                            deadline.pause("DescribeTransactions", error).await?;
+                            left.push(id);
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
             }
-            None => {}
         }
-        let partitions = found.topics.iter().flat_map(|topic| {
-            let name = topic.topic.as_str();
-            topic
-                .partitions
-                .iter()
-                .map(move |partition| format!("{name}[{partition}]"))
-        });
-        Ok(Some(TransactionDescription {
-            state: TransactionState::parse(&found.transaction_state),
-            producer_id: found.producer_id.0,
-            producer_epoch: found.producer_epoch,
-            timeout: i64::from(found.transaction_timeout_ms),
-            started_at: found.transaction_start_time_ms,
-            partitions: partitions.collect(),
-            transactional_id: transactional_id.to_owned(),
-        }))
+        described.sort_by(|left, right| left.transactional_id.cmp(&right.transactional_id));
+        Ok(described)
     }
 
     /// All transactional ids that begin with `prefix`, with the state of each. Every broker is asked, as each tells of
@@ -255,6 +274,42 @@ impl Transactions {
             }
         }
     }
+}
+
+/// What a broker says of an id; `None` if it does not know it.
+fn description(
+    found: describe_transactions_response::TransactionState,
+) -> Result<Option<TransactionDescription>, WireError> {
+    match ResponseError::try_from_code(found.error_code) {
+        Some(ResponseError::TransactionalIdNotFound) => return Ok(None),
+        Some(_) => {
+            let what = format!(
+                "can't look at transaction {}",
+                found.transactional_id.as_str()
+            );
+            return Err(WireError::Refused {
+                what,
+                code: found.error_code,
+            });
+        }
+        None => {}
+    }
+    let partitions = found.topics.iter().flat_map(|topic| {
+        let name = topic.topic.as_str();
+        topic
+            .partitions
+            .iter()
+            .map(move |partition| format!("{name}[{partition}]"))
+    });
+    Ok(Some(TransactionDescription {
+        state: TransactionState::parse(&found.transaction_state),
+        producer_id: found.producer_id.0,
+        producer_epoch: found.producer_epoch,
+        timeout: i64::from(found.transaction_timeout_ms),
+        started_at: found.transaction_start_time_ms,
+        partitions: partitions.collect(),
+        transactional_id: found.transactional_id.to_string(),
+    }))
 }
 
 fn transactional(id: &str) -> TransactionalId {

@@ -26,7 +26,7 @@ impl Transactions {
         handle: &PreparedTransaction,
     ) -> Result<Committed, CommitError> {
         let deadline = self.cluster.deadline();
-        self.check_cluster(handle, deadline).await?;
+        self.check_handle(id, handle, deadline).await?;
         let mut sent = None;
         loop {
             let name = &handle.transactional_id;
@@ -87,6 +87,7 @@ impl Transactions {
         let name = &handle.transactional_id;
         let deadline = self.cluster.deadline();
         let failed = |error| sink_error(format!("can't abort transaction {id} ({name})"), error);
+        self.check_handle(id, handle, deadline).await?;
         let committed = || {
             SinkError::rejected(format!(
                 "transaction {id} ({name}) is committed, and can't be aborted"
@@ -162,25 +163,30 @@ impl Transactions {
         }
     }
 
-    /// A handle is of use at its own cluster alone: another one may know the same names.
-    async fn check_cluster(
+    /// A handle is of use for its own transaction, and at its own cluster: others may know the same names.
+    async fn check_handle(
         &self,
+        id: &TransactionId,
         handle: &PreparedTransaction,
         deadline: Deadline,
-    ) -> Result<(), CommitError> {
+    ) -> Result<(), SinkError> {
+        if *id != handle.transaction {
+            return Err(SinkError::configuration(format!(
+                "the handle of transaction {id} is that of {}",
+                handle.transaction
+            )));
+        }
         let cluster = self.cluster.id(deadline).await;
         let cluster =
             cluster.map_err(|error| sink_error("can't ask for the cluster's id", error))?;
         if cluster == handle.cluster {
             return Ok(());
         }
-        Err(CommitError::NotYet(
-            SinkError::configuration(format!(
-                "transaction {} was prepared at cluster {}, and this is cluster {cluster}",
-                handle.transactional_id, handle.cluster
-            ))
-            .hint("connect the sink to the cluster that it was connected to"),
+        Err(SinkError::configuration(format!(
+            "transaction {id} was prepared at cluster {}, and this is cluster {cluster}",
+            handle.cluster
         ))
+        .hint("connect the sink to the cluster that it was connected to"))
     }
 
     fn not_yet(

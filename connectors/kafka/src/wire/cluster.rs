@@ -255,6 +255,44 @@ impl Cluster {
         }
     }
 
+    /// The keys by the address of their coordinators, asked in one request.
+    pub(crate) async fn coordinators(
+        &self,
+        kind: Coordinator,
+        keys: &[String],
+        deadline: Deadline,
+    ) -> Result<HashMap<String, Vec<String>>, WireError> {
+        let names = keys
+            .iter()
+            .map(|key| StrBytes::from_string(key.clone()))
+            .collect();
+        let request = FindCoordinatorRequest::default()
+            .with_key_type(kind as i8)
+            .with_coordinator_keys(names);
+        'ask: loop {
+            let answer = self.call_any(&request, 4..=6, deadline).await?;
+            let mut coordinators: HashMap<String, Vec<String>> = HashMap::new();
+            for found in answer.coordinators {
+                if found.error_code != 0 {
+                    let what = format!("no coordinator of {}", found.key.as_str());
+                    let code = found.error_code;
+                    let refused = WireError::Refused { what, code };
+                    if !is_elsewhere(code) {
+                        return Err(refused);
+                    }
+                    deadline.pause("FindCoordinator", refused).await?;
+                    continue 'ask;
+                }
+                let address = format!("{}:{}", found.host.as_str(), found.port);
+                coordinators
+                    .entry(address)
+                    .or_default()
+                    .push(found.key.to_string());
+            }
+            return Ok(coordinators);
+        }
+    }
+
     /// The address of a coordinator.
     pub(crate) async fn coordinator(
         &self,

@@ -28,7 +28,7 @@ const PARTITIONS: i32 = 2;
 pub(crate) const LARGEST_RECORD: usize = 200_000;
 
 /// Short enough to wait for, long enough for all else.
-pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(75);
 
 const READER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -254,8 +254,16 @@ impl Drop for Topic {
 /// A consumer, with all that it has read so far: what is committed stays.
 struct Reader {
     consumer: BaseConsumer,
-    rows: Vec<Row>,
-    position: Vec<i64>,
+    partitions: Vec<Partition>,
+}
+
+#[derive(Default)]
+struct Partition {
+    /// By offset.
+    rows: Vec<(i64, Row)>,
+    position: i64,
+    /// Where the last read ended. The client has handed out part of what was committed since, piece by piece.
+    end: i64,
 }
 
 impl Reader {
@@ -270,16 +278,27 @@ impl Reader {
             .set("fetch.error.backoff.ms", "20")
             .create()?;
         let mut all = TopicPartitionList::new();
-        for partition in 0..PARTITIONS {
-            all.add_partition_offset(topic, partition, Offset::Beginning)?;
+        for number in 0..PARTITIONS {
+            all.add_partition_offset(topic, number, Offset::Beginning)?;
         }
         consumer.assign(&all)?;
-        let position = vec![0; PARTITIONS as usize];
+        let partitions = (0..PARTITIONS).map(|_| Partition::default()).collect();
         Ok(Self {
             consumer,
-            rows: Vec::new(),
-            position,
+            partitions,
         })
+    }
+
+    /// What the last read saw.
+    fn rows(&self) -> Vec<Row> {
+        let seen = self.partitions.iter().flat_map(|partition| {
+            let seen = partition
+                .rows
+                .iter()
+                .filter(|(offset, _)| *offset < partition.end);
+            seen.map(|(_, row)| row.clone())
+        });
+        seen.collect()
     }
 
     /// Reads all up to the offset at which a reader of this isolation stops now.
@@ -288,24 +307,22 @@ impl Reader {
         topic: &str,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let until = Instant::now() + READER_PATIENCE;
-        for partition in 0..PARTITIONS {
+        for number in 0..PARTITIONS {
             let end = loop {
-                match self
+                let ends = self
                     .consumer
-                    .fetch_watermarks(topic, partition, Duration::from_secs(2))
-                {
+                    .fetch_watermarks(topic, number, Duration::from_secs(2));
+                match ends {
                     Ok((_, end)) => break end,
                     Err(error) if Instant::now() >= until => return Err(error.into()),
                     // The broker has just been started again.
                     Err(_) => {}
                 }
             };
-            while self.position[partition as usize] < end {
+            self.partitions[number as usize].end = end;
+            while self.partitions[number as usize].position < end {
                 if Instant::now() >= until {
-                    let at = &self.position;
-                    return Err(
-                        format!("the reader stops at {at:?} of {end} in {partition}").into(),
-                    );
+                    return Err(format!("the reader does not come to {end} in {number}").into());
                 }
                 self.poll(topic)?;
             }
@@ -317,21 +334,21 @@ impl Reader {
         match self.consumer.poll(Duration::from_millis(20)) {
             Some(Ok(message)) => {
                 let text = String::from_utf8_lossy(message.payload().unwrap_or_default());
-                let partition = message.partition();
-                self.rows.push(Row {
+                let number = message.partition();
+                let row = Row {
                     text: text.into_owned(),
-                    lane: Some(partition.to_string()),
-                });
-                self.position[partition as usize] = message.offset() + 1;
+                    lane: Some(number.to_string()),
+                };
+                let partition = &mut self.partitions[number as usize];
+                partition.rows.push((message.offset(), row));
+                partition.position = message.offset() + 1;
             }
             // Behind the last record come markers, which take offsets too.
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
+            Some(Err(KafkaError::PartitionEOF(number))) => {
                 let position = self.consumer.position()?;
-                let found = position
-                    .find_partition(topic, partition)
-                    .map(|found| found.offset());
-                if let Some(Offset::Offset(offset)) = found {
-                    self.position[partition as usize] = offset;
+                let found = position.find_partition(topic, number);
+                if let Some(Offset::Offset(offset)) = found.map(|found| found.offset()) {
+                    self.partitions[number as usize].position = offset;
                 }
             }
             // The connection is made again by itself.
@@ -346,13 +363,13 @@ impl Observer for Topic {
     async fn visible(&self) -> Result<Vec<Row>, Trouble> {
         let reader = lock(&self.committed).take();
         let reader = self.read(reader, "read_committed").await?;
-        let rows = reader.rows.clone();
+        let rows = reader.rows();
         *lock(&self.committed) = Some(reader);
         Ok(rows)
     }
 
     async fn visible_without_isolation(&self) -> Result<Vec<Row>, Trouble> {
-        Ok(self.read(None, "read_uncommitted").await?.rows)
+        Ok(self.read(None, "read_uncommitted").await?.rows())
     }
 
     async fn leftovers(&self) -> Result<Vec<String>, Trouble> {

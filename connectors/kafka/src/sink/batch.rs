@@ -1,0 +1,145 @@
+//! Many records for one call into librdkafka.
+//!
+//! `rdkafka` hands over records one by one; each time librdkafka looks up the topic, takes its locks and reads two clocks.
+//! By the batch it does that once.
+
+use std::ffi::{CString, c_void};
+use std::ptr::{self, NonNull};
+
+use cofferdam::SinkError;
+use rdkafka::bindings as c;
+use rdkafka::types::RDKafkaErrorCode;
+
+use crate::records::OutgoingRecord;
+
+/// `RD_KAFKA_PARTITION_UA`: the partitioner decides.
+const BY_KEY: i32 = -1;
+
+/// The error codes of this call are librdkafka's own, of the version that the bindings are made for: each is in the enum.
+const NO_ERROR: c::rd_kafka_resp_err_t = c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+
+/// Records for one topic, whose partition their keys decide. Keys and values lie in one piece of memory.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    records: Vec<Span>,
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    /// Its key begins here, its value right behind.
+    start: usize,
+    key: Option<usize>,
+    value: Option<usize>,
+}
+
+impl Batch {
+    pub(super) fn push(&mut self, record: &OutgoingRecord) {
+        let (start, key, value) = (self.bytes.len(), record.key_bytes(), record.value_bytes());
+        self.bytes.extend_from_slice(key.unwrap_or_default());
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let (key, value) = (key.map(<[u8]>::len), value.map(<[u8]>::len));
+        self.records.push(Span { start, key, value });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.records.clear();
+    }
+
+    /// The records from `first` on, as librdkafka takes them. The pointers are good until the batch changes.
+    fn messages(&self, first: usize) -> Vec<c::rd_kafka_message_t> {
+        let bytes = &self.bytes;
+        let part = |start: usize, length: Option<usize>| match length {
+            // Empty is not the same as none: an empty value is no tombstone.
+            Some(length) => (bytes[start..].as_ptr().cast_mut().cast::<c_void>(), length),
+            None => (ptr::null_mut(), 0),
+        };
+        let message = |span: &Span| {
+            let (key, key_len) = part(span.start, span.key);
+            let (payload, len) = part(span.start + span.key.unwrap_or(0), span.value);
+            c::rd_kafka_message_t {
+                err: NO_ERROR,
+                rkt: ptr::null_mut(),
+                partition: BY_KEY,
+                payload,
+                len,
+                key,
+                key_len,
+                offset: 0,
+                _private: ptr::null_mut(),
+            }
+        };
+        self.records[first..].iter().map(message).collect()
+    }
+}
+
+/// A topic of a producer.
+///
+/// It has to be dropped before the producer.
+pub(super) struct Topic {
+    raw: NonNull<c::rd_kafka_topic_t>,
+}
+
+// SAFETY: librdkafka's objects may be used from any thread, and from several at once.
+unsafe impl Send for Topic {}
+// SAFETY: as above.
+unsafe impl Sync for Topic {}
+
+impl Topic {
+    /// # Errors
+    /// If the name is none.
+    ///
+    /// # Safety
+    /// `client` is a living producer that lives for longer than the topic.
+    pub(super) unsafe fn new(client: *mut c::rd_kafka_t, name: &str) -> Result<Self, SinkError> {
+        let refused = || SinkError::configuration(format!("{name:?} is no name of a topic"));
+        let name = CString::new(name).map_err(|_| refused())?;
+        // SAFETY: client and name are alive; the name is copied, and no settings are handed over.
+        let raw = unsafe { c::rd_kafka_topic_new(client, name.as_ptr(), ptr::null_mut()) };
+        NonNull::new(raw)
+            .map(|raw| Self { raw })
+            .ok_or_else(refused)
+    }
+
+    /// Hands over the records of a batch from `first` on. Returns how many were taken; fewer than all if the client's
+    /// buffer is full.
+    pub(super) fn produce(&self, batch: &Batch, first: usize) -> Result<usize, RDKafkaErrorCode> {
+        let mut messages = batch.messages(first);
+        let count = i32::try_from(messages.len()).unwrap_or(i32::MAX);
+        // SAFETY: topic and messages are alive; F_COPY has keys and values copied, so nothing is kept of them.
+        let taken = unsafe {
+            c::rd_kafka_produce_batch(
+                self.raw.as_ptr(),
+                BY_KEY,
+                c::RD_KAFKA_MSG_F_COPY,
+                messages.as_mut_ptr(),
+                count,
+            )
+        };
+        if taken == count {
+            return Ok(messages.len());
+        }
+        for (index, message) in messages.iter().enumerate() {
+            if message.err != NO_ERROR {
+                return match RDKafkaErrorCode::from(message.err) {
+                    RDKafkaErrorCode::QueueFull => Ok(index),
+                    code => Err(code),
+                };
+            }
+        }
+        Ok(messages.len())
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and its client is alive.
+        unsafe { c::rd_kafka_topic_destroy(self.raw.as_ptr()) };
+    }
+}
