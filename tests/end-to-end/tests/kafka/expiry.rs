@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cluster::Relayed;
-use super::site::{Site, Start};
+use super::site::{Site, Start, began};
 use super::support::data;
 use super::support::model::Variant;
 use super::support::victim::eventually;
@@ -109,13 +109,10 @@ fn a_time_limit_that_the_job_or_the_broker_can_not_keep_is_refused_at_the_start(
             more: short_lived(timeout),
             ..Start::slow()
         });
-        let error = end.stderr.lines().filter(|line| !line.is_empty());
-        let error: Vec<&str> = error.collect();
-        println!("{error:#?}");
         for word in words {
             assert!(end.error().contains(word), "{word}: {}", end.error());
         }
-        assert!(!end.had_reached("before begin"), "it began");
+        assert!(!began(&end), "{}", end.trace);
     }
     site.complete(1);
     site.assert_exact("refused at first");

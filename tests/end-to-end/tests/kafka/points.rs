@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::cluster::Relayed;
-use super::site::{Site, Start};
+use super::site::{Site, Start, began};
 use super::support::data;
 use super::support::model::Variant;
 use super::support::victim::End;
@@ -114,7 +114,7 @@ impl Stalled {
     /// Where a job came to begin, nothing that was left before holds readers up any more. Asked of a job that is dead, it
     /// was so when the job began.
     pub fn assert_over(&mut self, site: &Site, end: &End, what: &str) {
-        if end.had_reached("before begin") {
+        if began(end) {
             let stable = site.last_stable_offsets();
             let passed = self.0.iter().zip(&stable).all(|(left, at)| at >= left);
             assert!(passed, "{what}: readers stop at {stable:?} of {:?}", self.0);

@@ -264,6 +264,11 @@ impl Site {
     }
 }
 
+/// Whether a process had come so far as to begin a transaction: then it had recovered.
+pub fn began(end: &End) -> bool {
+    end.trace.lines().any(|line| line == "before begin")
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -45,11 +45,6 @@ impl End {
         !self.trace.is_empty()
     }
 
-    /// Whether a span had opened, or closed.
-    pub fn had_reached(&self, edge: &str) -> bool {
-        self.trace.lines().any(|line| line == edge)
-    }
-
     pub fn was_killed(&self) -> bool {
         self.status.signal() == Some(9)
     }
