@@ -137,6 +137,8 @@ fn raw_source(bootstrap: &str, records: u64) -> Result<u64, KafkaError> {
         .set("group.id", "raw")
         .set("enable.auto.commit", "false")
         .set("isolation.level", "read_committed")
+        .set("queued.max.messages.kbytes", "16384")
+        .set("fetch.queue.backoff.ms", "2")
         .create()?;
     let mut all = TopicPartitionList::new();
     for partition in 0..PARTITIONS {
@@ -222,7 +224,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             fill.write(&mut open, batch).await?;
         }
         let prepared = fill.pre_commit(open).await?.ok_or("no handle")?;
-        fill.commit(&id, &prepared).await?;
+        let _how = fill.commit(&id, &prepared).await?;
         Ok::<(), Box<dyn Error>>(())
     })?;
     let (raw, ours) = in_turn(

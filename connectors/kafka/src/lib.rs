@@ -94,6 +94,11 @@
 mod connection;
 pub mod docs;
 mod error;
+#[expect(
+    unsafe_code,
+    reason = "the client library offers no safe way to many records at once"
+)]
+mod native;
 mod records;
 mod sink;
 mod source;

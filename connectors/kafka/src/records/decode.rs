@@ -100,7 +100,7 @@ impl Decoder for Bytes {
 #[expect(clippy::unwrap_used, reason = "a test that can't go on panics")]
 mod tests {
     use super::*;
-    use crate::source::Headers;
+    use crate::native::Headers;
 
     fn record(value: Option<&'static [u8]>) -> KafkaRecord<'static> {
         KafkaRecord {

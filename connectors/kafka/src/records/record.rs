@@ -5,7 +5,7 @@ use std::fmt;
 
 use cofferdam::Timestamp;
 
-use crate::source::Headers;
+use crate::native::Headers;
 
 /// A record of Kafka while it is decoded: it lies in the memory of the client, and is lent.
 #[derive(Clone)]

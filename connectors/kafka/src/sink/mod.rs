@@ -1,12 +1,6 @@
 //! The transactional sink.
 
-#[expect(
-    unsafe_code,
-    reason = "records by the batch are taken by the C library only; see the module"
-)]
-mod batch;
 mod lane;
-#[expect(unsafe_code, reason = "it hands its client to the batch module")]
 mod producer;
 mod site;
 mod stale;

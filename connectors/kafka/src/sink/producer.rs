@@ -10,8 +10,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::util::Timeout;
 
-use super::batch::{Batch, Topic};
 use crate::connection::ClientEvents;
+use crate::native::{Batch, BatchProducer};
 
 /// How long one step of an initialisation may take.
 const STEP: Duration = Duration::from_millis(40);
@@ -22,14 +22,8 @@ const STEP: Duration = Duration::from_millis(40);
 /// one. With a producer for each it can't.
 pub(super) struct TransactionProducer {
     /// `None` only while it is dropped.
-    client: Option<Client>,
+    client: Option<BatchProducer<Events>>,
     reports: Arc<Reports>,
-}
-
-/// The client, with its topic: in this order they are dropped.
-struct Client {
-    topic: Topic,
-    producer: BaseProducer<Events>,
 }
 
 /// What librdkafka tells of a producer.
@@ -94,7 +88,7 @@ impl ProducerContext for Events {
                         code,
                         place,
                         count: 1,
-                    })
+                    });
                 }
             }
         }
@@ -119,12 +113,7 @@ impl TransactionProducer {
             SinkError::configuration("librdkafka refuses the settings of the producer")
                 .caused_by(error)
         })?;
-        // SAFETY: the producer lives, and is dropped after the topic.
-        let topic_of = unsafe { Topic::new(producer.client().native_ptr(), topic)? };
-        let client = Client {
-            topic: topic_of,
-            producer,
-        };
+        let client = BatchProducer::new(producer, topic)?;
         let producer = Self {
             client: Some(client),
             reports,
@@ -161,7 +150,7 @@ impl TransactionProducer {
         }
     }
 
-    fn parts(&self) -> &Client {
+    fn parts(&self) -> &BatchProducer<Events> {
         // It is taken out by drop alone.
         self.client
             .as_ref()
@@ -169,12 +158,12 @@ impl TransactionProducer {
     }
 
     fn client(&self) -> &BaseProducer<Events> {
-        &self.parts().producer
+        self.parts().producer()
     }
 
     /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.
     pub(super) fn send_batch(&self, batch: &Batch, first: usize) -> Result<usize, SinkError> {
-        let taken = self.parts().topic.produce(batch, first);
+        let taken = self.parts().send_batch(batch, first);
         taken.map_err(|code| of_code(code, format!("can't write to the topic: {code}")))
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use cofferdam::{SinkError, TransactionId};
 use tokio::task::JoinHandle;
 
-use super::batch::Batch;
 use super::lane::{LanePool, Ready};
 use super::site::Site;
 use crate::error::sink_error;
+use crate::native::Batch;
 use crate::records::{Encoder, OutgoingRecord};
 use crate::transactions::{PreparedTransaction, TransactionState};
 use crate::wire::{Deadline, WireError};

@@ -11,7 +11,6 @@ use rdkafka::config::FromClientConfigAndContext as _;
 use rdkafka::consumer::BaseConsumer;
 use tracing::{debug, warn};
 
-use super::batch_queue::BatchQueue;
 use super::discovery::Discovery;
 use super::position::{KafkaPosition, Partition};
 use super::reader::{KafkaReader, State, Watch};
@@ -22,6 +21,7 @@ use super::told::{Batch, Told};
 use super::worker::Worker;
 use super::{KafkaSource, error, group, topics};
 use crate::connection::ClientEvents;
+use crate::native::BatchQueue;
 use crate::records::Decoder;
 use crate::wire::Deadline;
 

@@ -1,10 +1,5 @@
 //! The Kafka source.
 
-#[expect(
-    unsafe_code,
-    reason = "records by the batch are to be had from the C library only; see the module"
-)]
-mod batch_queue;
 mod contract;
 mod discovery;
 mod error;
@@ -28,7 +23,6 @@ use cofferdam::{OnMalformed, SourceError};
 use rdkafka::ClientConfig;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::batch_queue::Headers;
 use self::offsets::Isolation;
 use self::options::Options;
 pub use self::position::KafkaPosition;
@@ -192,6 +186,8 @@ impl<D> KafkaSource<D> {
     }
 
     /// Lets a partition not hold back the watermark once it has had nothing to read for so long. By default it always does.
+    ///
+    /// It is told when its reader has read all that has come; one that lags behind brokers waits with it.
     #[must_use]
     pub fn idle_after(mut self, idle_after: Duration) -> Self {
         self.idle_after = Some(idle_after);

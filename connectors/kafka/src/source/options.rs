@@ -58,9 +58,11 @@ impl Options {
         bounded: bool,
     ) -> Result<ClientConfig, SourceError> {
         let mut config = connection.client_config();
-        // As much ahead as speed needs, and no more memory than that takes (a third of the default). When the queue is
-        // full, the next fetch waits for a moment, not for a second.
+        // As much ahead as speed needs, and no more memory than that takes: a small record takes some 400 bytes of the
+        // client's own, so their number is bounded too. When the queue is full, the next fetch waits for a moment, not
+        // for a second.
         config
+            .set("queued.min.messages", "20000")
             .set("queued.max.messages.kbytes", "16384")
             .set("fetch.message.max.bytes", "1048576")
             .set("fetch.max.bytes", "16777216")

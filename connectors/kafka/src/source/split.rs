@@ -67,6 +67,8 @@ impl Split {
             return None;
         }
         self.told = self.next.offset;
+        // Any batch ends that, also one without records: where nothing came, it is told again.
+        self.is_idle = false;
         Some(self.event(records, skipped))
     }
 
@@ -88,11 +90,5 @@ impl Split {
                 .is_some_and(|since| since.elapsed() >= after);
         self.is_idle |= goes;
         goes
-    }
-
-    /// A batch was told. If it had no records, an idle split has to be told as idle again, as any batch ends that.
-    pub(super) fn is_still_idle(&mut self, had_records: bool) -> bool {
-        self.is_idle &= !had_records;
-        self.is_idle
     }
 }

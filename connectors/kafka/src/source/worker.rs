@@ -14,12 +14,12 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::mpsc::Sender;
 use tracing::warn;
 
-use super::batch_queue::{BatchQueue, Message};
 use super::options::WAIT;
 use super::position::Partition;
 use super::run::Order;
 use super::split::Split;
 use super::told::{Batch, Over, Told, refused};
+use crate::native::{BatchQueue, LARGEST_READ, Message};
 use crate::records::{Decoder, KafkaRecord};
 use crate::wire::name_of;
 
@@ -72,10 +72,10 @@ impl<D: Decoder> Worker<D> {
         }
         self.obey(queue)?;
         self.hear_client(queue)?;
-        let mut nothing = true;
+        let mut read = 0;
         let mut finished = Vec::new();
         for message in queue.read(WAIT) {
-            nothing = false;
+            read += 1;
             if let Some(done) = self.take(&message)? {
                 finished.push(done);
             }
@@ -85,7 +85,8 @@ impl<D: Decoder> Worker<D> {
             self.finish(queue, &finished)?;
         }
         match self.idle_after {
-            Some(after) if nothing => self.tell_idle(after),
+            // Only when all that has come is read: records of a quiet partition may wait behind those of others.
+            Some(after) if read < LARGEST_READ => self.tell_idle(after),
             _ => Ok(()),
         }
     }
@@ -211,14 +212,8 @@ impl<D: Decoder> Worker<D> {
         let Some(split) = self.splits.get_mut(self.batch.split) else {
             return Ok(());
         };
-        let had_records = !records.is_empty();
-        let Some(batch) = split.batch(records, skipped) else {
-            return Ok(());
-        };
-        let idle = split.is_still_idle(had_records).then(|| split.id.clone());
-        self.tell(Told::Event(batch))?;
-        match idle {
-            Some(split) => self.tell(Told::Event(SourceEvent::Idle(split))),
+        match split.batch(records, skipped) {
+            Some(batch) => self.tell(Told::Event(batch)),
             None => Ok(()),
         }
     }

@@ -87,7 +87,9 @@ mod tests {
     use super::*;
 
     fn id(epoch: u64, checkpoint: u64) -> TransactionId {
-        format!("job/sink/{epoch}/0/{checkpoint}").parse().unwrap()
+        format!("job/sink/{epoch}/0/{checkpoint}")
+            .parse()
+            .expect("an id")
     }
 
     #[test]

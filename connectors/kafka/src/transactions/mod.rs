@@ -74,7 +74,7 @@ impl Transactions {
             .cluster
             .call_coordinator(coordinator, &request, 0..=0, deadline, code);
         let states = answer.await?.transaction_states;
-        states.into_iter().next().map_or(Ok(None), description)
+        states.first().map_or(Ok(None), description)
     }
 
     /// The newest transaction of each of these ids, as far as the cluster knows them: all that one broker coordinates
@@ -108,7 +108,7 @@ impl Transactions {
                 };
                 for state in states {
                     let id = state.transactional_id.to_string();
-                    match description(state) {
+                    match description(&state) {
                         Ok(found) => described.extend(found),
                         Err(error) if error.is_retriable() => {
                             self.cluster.forget(&address);
@@ -278,7 +278,7 @@ impl Transactions {
 
 /// What a broker says of an id; `None` if it does not know it.
 fn description(
-    found: describe_transactions_response::TransactionState,
+    found: &describe_transactions_response::TransactionState,
 ) -> Result<Option<TransactionDescription>, WireError> {
     match ResponseError::try_from_code(found.error_code) {
         Some(ResponseError::TransactionalIdNotFound) => return Ok(None),

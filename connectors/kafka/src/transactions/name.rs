@@ -120,8 +120,8 @@ mod tests {
     fn a_name_tells_all_that_it_was_made_of() {
         let names = Names::new("team.a");
         let lane = Lane {
-            job: JobId::new("orders-eu").unwrap(),
-            sink: SinkId::new("out_1").unwrap(),
+            job: JobId::new("orders-eu").expect("a name"),
+            sink: SinkId::new("out_1").expect("a name"),
             epoch: Epoch(u64::MAX),
             subtask: SubtaskIndex(7),
         };
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_group_of_a_sink_is_not_that_of_one_whose_name_begins_alike() {
-        let (names, job) = (Names::new(PREFIX), JobId::new("job").unwrap());
-        let sink = |name: &str| SinkId::new(name).unwrap();
+        let (names, job) = (Names::new(PREFIX), JobId::new("job").expect("a name"));
+        let sink = |name: &str| SinkId::new(name).expect("a name");
         assert!(names.is_evidence_group(&job, &sink("out"), "cofferdam.job.out.12"));
         for group in [
             "cofferdam.job.out.x",

@@ -67,7 +67,7 @@ mod tests {
 
     fn handle() -> PreparedTransaction {
         PreparedTransaction {
-            transaction: "job/sink/1/0/7".parse().unwrap(),
+            transaction: "job/sink/1/0/7".parse().expect("an id"),
             cluster: "cluster".to_owned(),
             transactional_id: "cofferdam.job.sink.1.0.0".to_owned(),
             producer_id: 14,

@@ -80,9 +80,9 @@ async fn scram(
     Credentials { user, password }: &Credentials,
 ) -> Result<(), Failure> {
     let scram = Scram::new(digest, user, password.reveal()).map_err(Failure::Refused)?;
-    let first = text(exchange(connection, scram.first()).await?)?;
+    let first = text(&exchange(connection, scram.first()).await?)?;
     let (last, proof) = scram.last(&first).map_err(Failure::Refused)?;
-    let last = text(exchange(connection, last).await?)?;
+    let last = text(&exchange(connection, last).await?)?;
     Scram::verify(&last, &proof).map_err(Failure::Refused)
 }
 
@@ -92,11 +92,11 @@ async fn bearer(connection: &mut Connection, token: &BearerToken) -> Result<(), 
     // An error comes as JSON in an answer that is no error yet (RFC 7628, 3.2.2); success is empty.
     match answer.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Refused(text(answer)?)),
+        false => Err(Failure::Refused(text(&answer)?)),
     }
 }
 
-fn text(bytes: Bytes) -> Result<String, Failure> {
+fn text(bytes: &Bytes) -> Result<String, Failure> {
     String::from_utf8(bytes.to_vec())
         .map_err(|_| Failure::Refused("the server's message is no text".to_owned()))
 }

@@ -142,13 +142,14 @@ mod tests {
         );
         assert_eq!(scram.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let server = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-        let (last, proof) = scram.last(server).unwrap();
+        let (last, proof) = scram.last(server).expect("it goes on");
         assert_eq!(
             last,
             "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
              p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
         );
-        Scram::verify("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", &proof).unwrap();
+        Scram::verify("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", &proof)
+            .expect("it is proven");
     }
 
     #[test]
@@ -165,7 +166,9 @@ mod tests {
         ] {
             assert!(scram.last(server).is_err(), "{server}");
         }
-        let (_, proof) = scram.last("r=ours+theirs,s=AAAA,i=4096").unwrap();
+        let (_, proof) = scram
+            .last("r=ours+theirs,s=AAAA,i=4096")
+            .expect("it goes on");
         for last in ["", "v=", "v=AAAA", "e=other-error"] {
             assert!(Scram::verify(last, &proof).is_err(), "{last}");
         }

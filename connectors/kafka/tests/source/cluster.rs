@@ -1,6 +1,6 @@
 //! A broker, and what tests put into it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use cofferdam_kafka::KafkaConnection;
@@ -127,6 +127,16 @@ impl Topic {
                 .send(record.payload(&value))
                 .map_err(|(error, _)| error)
                 .unwrap();
+        }
+    }
+
+    /// Sends a value every other millisecond.
+    pub fn send_until(&self, partition: i32, stop: &AtomicBool) {
+        let mut config = self.client();
+        let producer: BaseProducer = config.set("linger.ms", "0").create().unwrap();
+        while !stop.load(Ordering::Relaxed) {
+            self.send_with(&producer, partition, ["again"]);
+            producer.poll(Duration::from_millis(2));
         }
     }
 

@@ -1,5 +1,7 @@
 //! From bytes to records.
 
+use std::time::Duration;
+
 use cofferdam::{ErrorKind, OnMalformed};
 use cofferdam_kafka::{KafkaRecord, KafkaSource};
 use rdkafka::message::{Header, OwnedHeaders};
@@ -110,10 +112,12 @@ async fn long_records_come_in_batches_that_stay_small() {
     let topic = topic(1).await;
     topic.send(
         0,
-        (0..30).map(|index| format!("{index}{}", "x".repeat(500_000))),
+        (0..60).map(|index| format!("{index}{}", "x".repeat(500_000))),
     );
     let source = KafkaSource::utf8(&topic.connection(), [&*topic.name]).bounded();
     let mut reader = first(&source).await.unwrap();
+    // Nothing is taken for a while, so that many wait at once.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     let mut told = Told::default();
     while !told.end {
         let event = cofferdam::SourceReader::next(&mut reader).await.unwrap();
@@ -122,5 +126,5 @@ async fn long_records_come_in_batches_that_stay_small() {
         }
         told.take(event);
     }
-    assert_eq!(told.of(&topic.split(0)).len(), 30);
+    assert_eq!(told.of(&topic.split(0)).len(), 60);
 }

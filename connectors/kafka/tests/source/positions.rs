@@ -1,6 +1,7 @@
 //! Where readers begin, and what their positions count.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cofferdam::{SourceReader as _, Timestamp};
@@ -162,6 +163,30 @@ async fn a_quiet_partition_is_told_as_idle_also_behind_markers() {
     told.until(&mut reader, |told| told.idle.contains(&quiet))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_quiet_partition_is_told_as_idle_beside_one_that_never_rests() {
+    let topic = Arc::new(topic(2).await);
+    let quiet = topic.split(0);
+    let source = KafkaSource::utf8(&topic.connection(), [&*topic.name])
+        .idle_after(Duration::from_millis(1_500));
+    let mut reader = first(&source).await.unwrap();
+    let mut told = Told::<String>::default();
+    let (busy, stop) = (Arc::clone(&topic), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let sending = std::thread::spawn(move || busy.send_until(1, &stopped));
+    let outcome = async {
+        let begun = |told: &Told<String>| !told.of(&topic.split(1)).is_empty();
+        told.until(&mut reader, begun).await?;
+        assert!(!told.idle.contains(&quiet));
+        told.until(&mut reader, |told| told.idle.contains(&quiet))
+            .await
+    };
+    let outcome = outcome.await;
+    stop.store(true, Ordering::Relaxed);
+    sending.join().unwrap();
+    outcome.unwrap();
 }
 
 #[tokio::test]

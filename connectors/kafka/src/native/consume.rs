@@ -4,7 +4,7 @@
 //! else in reading. So records take a queue of ours, which is emptied by the batch, while everything that is no record
 //! (log, errors, tokens) stays in the consumer's own queue for [`BaseConsumer::poll`].
 //!
-//! This is the only module of the project with `unsafe` code. Its rules:
+//! The rules of its `unsafe` code:
 //!
 //! * A pointer that librdkafka hands over is owned by one value here, which gives it back once, when it is dropped.
 //! * What a record lends (its bytes, its topic's name, its headers) borrows from that value.
@@ -28,10 +28,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use crate::connection::ClientEvents;
 
 /// The most messages that one read returns.
-pub(super) const LARGEST_READ: usize = 1024;
+pub(crate) const LARGEST_READ: usize = 1024;
 
 /// A consumer, and the queue that the records of its partitions go to.
-pub(super) struct BatchQueue {
+pub(crate) struct BatchQueue {
     queue: NonNull<c::rd_kafka_queue_t>,
     /// Where librdkafka puts the pointers of a read. Empty between reads.
     buffer: Vec<*mut c::rd_kafka_message_t>,
@@ -39,7 +39,7 @@ pub(super) struct BatchQueue {
 }
 
 impl BatchQueue {
-    pub(super) fn new(consumer: BaseConsumer<ClientEvents>) -> Self {
+    pub(crate) fn new(consumer: BaseConsumer<ClientEvents>) -> Self {
         // SAFETY: the client is alive; it is held for longer than the queue.
         let queue = unsafe { c::rd_kafka_queue_new(consumer.client().native_ptr()) };
         Self {
@@ -49,13 +49,13 @@ impl BatchQueue {
         }
     }
 
-    pub(super) fn consumer(&self) -> &BaseConsumer<ClientEvents> {
+    pub(crate) fn consumer(&self) -> &BaseConsumer<ClientEvents> {
         &self.consumer
     }
 
     /// Has the messages of a partition put into this queue. To be called before the partition is assigned. `false` if
     /// librdkafka knows no such partition.
-    pub(super) fn take_from(&self, topic: &str, partition: i32) -> bool {
+    pub(crate) fn take_from(&self, topic: &str, partition: i32) -> bool {
         let Ok(topic) = CString::new(topic) else {
             return false;
         };
@@ -74,7 +74,7 @@ impl BatchQueue {
     }
 
     /// Returns all that is there, up to [`LARGEST_READ`]. If there is nothing, waits for the first message.
-    pub(super) fn read(&mut self, patience: Duration) -> Messages<'_> {
+    pub(crate) fn read(&mut self, patience: Duration) -> Messages<'_> {
         // A call with a time-out waits until its buffer is full, so it is made for one message only.
         if !self.fill(Duration::ZERO, LARGEST_READ) && self.fill(patience, 1) {
             self.fill(Duration::ZERO, LARGEST_READ - 1);
@@ -110,7 +110,7 @@ impl Drop for BatchQueue {
 }
 
 /// The messages of one read. Those that nobody takes are given back with it.
-pub(super) struct Messages<'a> {
+pub(crate) struct Messages<'a> {
     left: vec::Drain<'a, *mut c::rd_kafka_message_t>,
 }
 
@@ -137,7 +137,7 @@ impl Drop for Messages<'_> {
 }
 
 /// A record, or an event in the stream of records.
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     raw: NonNull<c::rd_kafka_message_t>,
     queue: PhantomData<&'a BatchQueue>,
 }
@@ -160,14 +160,14 @@ macro_rules! field {
 
 impl Message<'_> {
     /// The error code, 0 for a record.
-    pub(super) fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         let raw = self.raw.as_ptr();
         // SAFETY: as in `field!`; the C enum is an `int`, and any `int` may be in it.
         unsafe { (&raw const (*raw).err).cast::<i32>().read() }
     }
 
     /// What the error is, in words.
-    pub(super) fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         // SAFETY: the message is alive; the text is null or a C string that lives as long as it.
         unsafe {
             let text = c::rd_kafka_message_errstr(self.raw.as_ptr());
@@ -176,7 +176,7 @@ impl Message<'_> {
     }
 
     /// The topic's name.
-    pub(super) fn topic(&self) -> &[u8] {
+    pub(crate) fn topic(&self) -> &[u8] {
         let topic = field!(self, rkt);
         if topic.is_null() {
             return b"";
@@ -185,34 +185,34 @@ impl Message<'_> {
         unsafe { CStr::from_ptr(c::rd_kafka_topic_name(topic)).to_bytes() }
     }
 
-    pub(super) fn partition(&self) -> i32 {
+    pub(crate) fn partition(&self) -> i32 {
         field!(self, partition)
     }
 
-    pub(super) fn offset(&self) -> i64 {
+    pub(crate) fn offset(&self) -> i64 {
         field!(self, offset)
     }
 
-    pub(super) fn key(&self) -> Option<&[u8]> {
+    pub(crate) fn key(&self) -> Option<&[u8]> {
         let (start, length) = (field!(self, key), field!(self, key_len));
         // SAFETY: they belong together, and live as long as the message.
         unsafe { bytes(start, length) }
     }
 
-    pub(super) fn value(&self) -> Option<&[u8]> {
+    pub(crate) fn value(&self) -> Option<&[u8]> {
         let (start, length) = (field!(self, payload), field!(self, len));
         // SAFETY: they belong together, and live as long as the message.
         unsafe { bytes(start, length) }
     }
 
     /// Milliseconds since 1970, if the record has a timestamp.
-    pub(super) fn timestamp(&self) -> Option<i64> {
+    pub(crate) fn timestamp(&self) -> Option<i64> {
         // SAFETY: the message is alive; the kind of timestamp isn't asked for.
         let millis = unsafe { c::rd_kafka_message_timestamp(self.raw.as_ptr(), ptr::null_mut()) };
         (millis != -1).then_some(millis)
     }
 
-    pub(super) fn headers(&self) -> Headers<'_> {
+    pub(crate) fn headers(&self) -> Headers<'_> {
         Headers {
             message: Some(self.raw),
             next: 0,

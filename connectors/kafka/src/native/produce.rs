@@ -8,6 +8,7 @@ use std::ptr::{self, NonNull};
 
 use cofferdam::SinkError;
 use rdkafka::bindings as c;
+use rdkafka::producer::{BaseProducer, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::records::OutgoingRecord;
@@ -20,7 +21,7 @@ const NO_ERROR: c::rd_kafka_resp_err_t = c::rd_kafka_resp_err_t::RD_KAFKA_RESP_E
 
 /// Records for one topic, whose partition their keys decide. Keys and values lie in one piece of memory.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     bytes: Vec<u8>,
     records: Vec<Span>,
 }
@@ -35,7 +36,7 @@ struct Span {
 }
 
 impl Batch {
-    pub(super) fn push(&mut self, record: &OutgoingRecord) {
+    pub(crate) fn push(&mut self, record: &OutgoingRecord) {
         let (start, key, value) = (self.bytes.len(), record.key_bytes(), record.value_bytes());
         self.bytes.extend_from_slice(key.unwrap_or_default());
         self.bytes.extend_from_slice(value.unwrap_or_default());
@@ -43,11 +44,11 @@ impl Batch {
         self.records.push(Span { start, key, value });
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.records.clear();
     }
@@ -79,43 +80,47 @@ impl Batch {
     }
 }
 
-/// A topic of a producer.
-///
-/// It has to be dropped before the producer.
-pub(super) struct Topic {
-    raw: NonNull<c::rd_kafka_topic_t>,
+/// A producer, with the topic that batches go to.
+pub(crate) struct BatchProducer<C: ProducerContext + 'static> {
+    topic: NonNull<c::rd_kafka_topic_t>,
+    producer: BaseProducer<C>,
 }
 
-// SAFETY: librdkafka's objects may be used from any thread, and from several at once.
-unsafe impl Send for Topic {}
+// SAFETY: librdkafka's objects may be used from any thread, and from several at once; the producer is sent as it is.
+unsafe impl<C: ProducerContext + 'static> Send for BatchProducer<C> where BaseProducer<C>: Send {}
 // SAFETY: as above.
-unsafe impl Sync for Topic {}
+unsafe impl<C: ProducerContext + 'static> Sync for BatchProducer<C> where BaseProducer<C>: Sync {}
 
-impl Topic {
+impl<C: ProducerContext + 'static> BatchProducer<C> {
     /// # Errors
-    /// If the name is none.
-    ///
-    /// # Safety
-    /// `client` is a living producer that lives for longer than the topic.
-    pub(super) unsafe fn new(client: *mut c::rd_kafka_t, name: &str) -> Result<Self, SinkError> {
-        let refused = || SinkError::configuration(format!("{name:?} is no name of a topic"));
-        let name = CString::new(name).map_err(|_| refused())?;
+    /// If the name of the topic is none.
+    pub(crate) fn new(producer: BaseProducer<C>, topic: &str) -> Result<Self, SinkError> {
+        let refused = || SinkError::configuration(format!("{topic:?} is no name of a topic"));
+        let name = CString::new(topic).map_err(|_| refused())?;
+        let client = producer.client().native_ptr();
         // SAFETY: client and name are alive; the name is copied, and no settings are handed over.
-        let raw = unsafe { c::rd_kafka_topic_new(client, name.as_ptr(), ptr::null_mut()) };
-        NonNull::new(raw)
-            .map(|raw| Self { raw })
-            .ok_or_else(refused)
+        let topic = unsafe { c::rd_kafka_topic_new(client, name.as_ptr(), ptr::null_mut()) };
+        let topic = NonNull::new(topic).ok_or_else(refused)?;
+        Ok(Self { topic, producer })
+    }
+
+    pub(crate) fn producer(&self) -> &BaseProducer<C> {
+        &self.producer
     }
 
     /// Hands over the records of a batch from `first` on. Returns how many were taken; fewer than all if the client's
     /// buffer is full.
-    pub(super) fn produce(&self, batch: &Batch, first: usize) -> Result<usize, RDKafkaErrorCode> {
+    pub(crate) fn send_batch(
+        &self,
+        batch: &Batch,
+        first: usize,
+    ) -> Result<usize, RDKafkaErrorCode> {
         let mut messages = batch.messages(first);
         let count = i32::try_from(messages.len()).unwrap_or(i32::MAX);
         // SAFETY: topic and messages are alive; F_COPY has keys and values copied, so nothing is kept of them.
         let taken = unsafe {
             c::rd_kafka_produce_batch(
-                self.raw.as_ptr(),
+                self.topic.as_ptr(),
                 BY_KEY,
                 c::RD_KAFKA_MSG_F_COPY,
                 messages.as_mut_ptr(),
@@ -137,9 +142,9 @@ impl Topic {
     }
 }
 
-impl Drop for Topic {
+impl<C: ProducerContext + 'static> Drop for BatchProducer<C> {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and its client is alive.
-        unsafe { c::rd_kafka_topic_destroy(self.raw.as_ptr()) };
+        // SAFETY: it is ours, and its client is alive: fields are dropped after this.
+        unsafe { c::rd_kafka_topic_destroy(self.topic.as_ptr()) };
     }
 }
