@@ -174,8 +174,8 @@ impl JobError {
         }
     }
 
-    /// Whether it blames what a newer epoch may have changed: that retires checkpoints, and goes on in the outside
-    /// systems.
+    /// Whether it has to be told from a takeover: it blames what a newer epoch may have changed, which retires checkpoints
+    /// and goes on in the outside systems; or the job would be started again, which would take it from a newer epoch.
     pub(super) fn may_be_of_a_takeover(&self) -> bool {
         let blames = match self {
             Self::Checkpoint(error) => error.is_missing(),
@@ -185,7 +185,7 @@ impl JobError {
             | Self::AbortStale { .. } => true,
             _ => false,
         };
-        blames && !self.is_restartable() && !self.is_fenced()
+        (blames || self.is_restartable()) && !self.is_fenced()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tells damage from the work of a newer epoch.
+//! Tells damage, and failures that may pass, from the work of a newer epoch.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::checkpoint::{CheckpointLog, CheckpointStore};
 use crate::error::chain;
 use crate::identity::{Epoch, JobId};
 
-/// What a failed run of this epoch ends with, if its error blames what a newer epoch may have changed. Only the holder of
-/// the job can judge that: so the log is looked at once more, and whoever was overtaken says that instead.
+/// What a failed run of this epoch ends with, if a newer epoch may be behind its error, or would be the victim of another
+/// try. Only the holder of the job can judge that: so the log is looked at once more, and whoever was overtaken says that
+/// instead.
 pub(super) async fn or_fenced(
     error: JobError,
     store: &Arc<dyn CheckpointStore>,

@@ -160,6 +160,29 @@ async fn a_sink_that_refuses_is_blamed_by_the_newest_epoch_alone() {
     }
 }
 
+/// To start again is to take the job over: a failure that may pass is no reason to take it from a successor.
+#[tokio::test(start_paused = true)]
+async fn whoever_fails_after_it_was_overtaken_does_not_take_the_job_back() {
+    for (asleep, op, mode) in [
+        (Op::Delete, Op::Splits, transient()),
+        (Op::Next, Op::Begin, transient()),
+        (Op::Next, Op::Write, transient()),
+        (Op::Next, Op::PreCommit, transient()),
+        (Op::Next, Op::Begin, Mode::Panic(When::Before)),
+    ] {
+        let world = world().await;
+        let held = Plan::at(asleep, 1, Mode::Hold(When::Before)).and(op, 1, mode);
+        let (zombie, successor) = overtake(&world, &held, None).await.unwrap();
+        assert_eq!(successor.end(), Some(JobEnd::Completed), "{op:?}");
+        assert!(fenced(&zombie), "{op:?}: {zombie:?}");
+        world.check().await;
+    }
+}
+
+fn transient() -> Mode {
+    Mode::Error(ErrorKind::Transient, When::Before)
+}
+
 /// Holds a process before its n-th read, deletes all of these objects, and lets it go on.
 async fn damaged(read: usize, objects: &str) -> JobError {
     let (world, held) = (

@@ -1,23 +1,24 @@
-//! The pipeline.
+//! The pipeline, wherever it reads and writes.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cofferdam::{
-    DirectoryCheckpointStore, EventTime, Job, LateRecord, Pipeline, RestartStrategy, StoreError,
-    Timestamp, WindowResult, Windows, count, max, mean, min, sum,
+    DirectoryCheckpointStore, EventTime, Job, LateRecord, Pipeline, RestartStrategy, Source,
+    StoreError, Timestamp, TwoPhaseCommitSinkFunction, WindowResult, Windows, count, max, mean,
+    min, sum,
 };
-use cofferdam_object_store::{FileSource, OnMalformed, StagedFileSink};
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Format, Options, Variant};
+use crate::options::{JobOptions, Variant};
 use crate::slow::{SlowSource, SlowStore};
 
 /// How far readings may be out of order.
 const BOUND: Duration = Duration::from_secs(2);
 
+/// A line of input.
 #[derive(Debug, Deserialize)]
-struct Reading {
+pub(crate) struct Reading {
     time: i64,
     sensor: String,
     value: i64,
@@ -32,9 +33,10 @@ struct Sample {
     value: i64,
 }
 
+/// A result.
 #[derive(Debug, Serialize)]
-struct Row {
-    sensor: String,
+pub(crate) struct Row {
+    pub(crate) sensor: String,
     start: i64,
     end: i64,
     count: u64,
@@ -44,24 +46,29 @@ struct Row {
     mean: Option<f64>,
 }
 
+/// A sample that came too late for all its windows.
 #[derive(Debug, Serialize)]
-struct LateRow {
-    sensor: String,
+pub(crate) struct LateRow {
+    pub(crate) sensor: String,
     time: i64,
     value: i64,
 }
 
 type Statistics = (u64, i64, Option<i64>, Option<i64>, Option<f64>);
 
-/// The job that the options ask for.
-///
-/// # Errors
-/// If the checkpoint store can't be opened.
-pub fn job(options: &Options) -> Result<Job, StoreError> {
-    let Options {
-        output, variant, ..
-    } = options;
-    let (windows, lateness) = match variant {
+/// The job that the options ask for, from a source into a sink for results and one for late records.
+pub(crate) fn job<S, R, L>(
+    options: &JobOptions,
+    source: S,
+    results: R,
+    late: L,
+) -> Result<Job, StoreError>
+where
+    S: Source<Record = Reading>,
+    R: TwoPhaseCommitSinkFunction<Input = Row>,
+    L: TwoPhaseCommitSinkFunction<Input = LateRow>,
+{
+    let (windows, lateness) = match options.variant {
         Variant::Tumbling => (Windows::tumbling(Duration::from_secs(5)), 1000),
         Variant::Sliding => (
             Windows::sliding(Duration::from_secs(10), Duration::from_millis(2500)),
@@ -77,10 +84,12 @@ pub fn job(options: &Options) -> Result<Job, StoreError> {
         max(|sample: &Sample| Some(sample.value)),
         mean(value),
     );
-    let late = StagedFileSink::json_lines(output.join("late"));
-    let results = StagedFileSink::json_lines(output.join("results"));
+    let source = SlowSource {
+        inner: source,
+        delay: Duration::from_millis(options.batch_delay),
+    };
     let pipeline = Pipeline::new(&*options.job)
-        .source("readings", source(options), event_time)
+        .source("readings", source, event_time)
         .filter(|reading| reading.value >= 0)
         .flat_map(samples)
         .map(in_tenths)
@@ -104,23 +113,7 @@ pub fn job(options: &Options) -> Result<Job, StoreError> {
     Ok(job)
 }
 
-fn source(options: &Options) -> SlowSource<FileSource<Reading>> {
-    let paths = options.input.clone();
-    let source = match options.format {
-        Format::Csv => FileSource::csv(paths),
-        Format::Jsonl => FileSource::json_lines(paths),
-    };
-    let on_malformed = match options.skip_malformed {
-        true => OnMalformed::Skip,
-        false => OnMalformed::Fail,
-    };
-    SlowSource {
-        inner: source.on_malformed(on_malformed),
-        delay: Duration::from_millis(options.batch_delay),
-    }
-}
-
-fn store(options: &Options) -> Result<SlowStore<DirectoryCheckpointStore>, StoreError> {
+fn store(options: &JobOptions) -> Result<SlowStore<DirectoryCheckpointStore>, StoreError> {
     Ok(SlowStore {
         inner: DirectoryCheckpointStore::open(&options.checkpoints)?,
         delay: Duration::from_millis(options.decision_delay),

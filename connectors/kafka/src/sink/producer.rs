@@ -192,6 +192,10 @@ impl TransactionProducer {
     /// A record was not delivered: the transaction can't be committed any more.
     pub(super) fn check(&self) -> Result<(), SinkError> {
         self.client().poll(Timeout::After(Duration::ZERO));
+        // A producer that is fenced reports its records as purged, which alone would look like a failure that may pass.
+        if let Some((code, reason)) = self.client().client().fatal_error() {
+            return Err(of_code(code, format!("the producer can't go on: {reason}")));
+        }
         match &*lock(&self.reports.undelivered) {
             None => Ok(()),
             Some(Undelivered { code, place, count }) => {

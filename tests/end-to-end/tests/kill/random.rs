@@ -140,7 +140,7 @@ fn kill_until_it_ends(
         let end = victim.wait();
         if end.was_killed() {
             kills += 1;
-            if end.worked {
+            if end.worked() {
                 tally.kills.fetch_add(1, Ordering::SeqCst);
                 let mut hits = tally.hits.lock().expect("no panic");
                 let between = ["between spans".to_owned()];

@@ -61,6 +61,28 @@ pub struct Lines {
     pub late: Vec<String>,
 }
 
+impl Lines {
+    /// These are the wanted ones, each as often as it is wanted.
+    pub fn assert_equal(&self, wanted: &Self, what: &str) {
+        assert_same(what, "results", &self.results, &wanted.results);
+        assert_same(what, "late records", &self.late, &wanted.late);
+    }
+
+    /// These are some of the wanted ones: no line doubled, none made up.
+    pub fn assert_within(&self, wanted: &Self, what: &str) {
+        for (found, wanted) in [(&self.results, &wanted.results), (&self.late, &wanted.late)] {
+            let wanted = counted(wanted);
+            for (line, count) in counted(found) {
+                let allowed = wanted.get(line).copied().unwrap_or(0);
+                assert!(
+                    count <= allowed,
+                    "{what}: {count} times, for {allowed}: {line}"
+                );
+            }
+        }
+    }
+}
+
 pub fn expected(files: &Files, variant: Variant) -> Lines {
     let (size, slide, lateness) = variant.lengths();
     let mut windows: BTreeMap<(i64, &str), Vec<i64>> = BTreeMap::new();
@@ -125,4 +147,28 @@ pub fn expected(files: &Files, variant: Variant) -> Lines {
 
 fn line(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a line")
+}
+
+fn counted(lines: &[String]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for line in lines {
+        *counts.entry(line.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+/// Compares as multisets; tells a few differences, not thousands of lines.
+fn assert_same(what: &str, which: &str, found: &[String], wanted: &[String]) {
+    if found == wanted {
+        return;
+    }
+    let (found_counts, wanted_counts) = (counted(found), counted(wanted));
+    let differ = |line: &&&str| found_counts.get(**line) != wanted_counts.get(**line);
+    let all = found_counts.keys().chain(wanted_counts.keys());
+    let some: Vec<_> = all.filter(differ).take(5).collect();
+    panic!(
+        "{what}: {} {which} instead of {}; these differ, and maybe more: {some:#?}",
+        found.len(),
+        wanted.len()
+    );
 }

@@ -156,9 +156,7 @@ impl Site {
 
     /// Exactly what must come out is visible.
     pub fn assert_exact_to_readers(&self, what: &str) {
-        let lines = self.lines();
-        assert_same(what, "results", &lines.results, &self.expected.results);
-        assert_same(what, "late records", &lines.late, &self.expected.late);
+        self.lines().assert_equal(&self.expected, what);
     }
 
     pub fn assert_nothing_staged(&self, what: &str) {
@@ -170,20 +168,7 @@ impl Site {
 
     /// What is visible is part of what must come out: no line doubled, none made up.
     pub fn assert_nothing_doubled(&self, what: &str) {
-        let Lines { results, late } = self.lines();
-        for (found, wanted) in [
-            (results, &self.expected.results),
-            (late, &self.expected.late),
-        ] {
-            let wanted = counted(wanted);
-            for (line, count) in counted(&found) {
-                let allowed = wanted.get(line).copied().unwrap_or(0);
-                assert!(
-                    count <= allowed,
-                    "{what}: {count} times, for {allowed}: {line}"
-                );
-            }
-        }
+        self.lines().assert_within(&self.expected, what);
     }
 
     /// The checkpoint folder holds what retention allows, and no state but what its decisions name.
@@ -231,28 +216,4 @@ pub fn visible(folder: &Path) -> Vec<(PathBuf, String)> {
         (path, text)
     };
     names(folder).into_iter().filter(shown).map(read).collect()
-}
-
-fn counted(lines: &[String]) -> BTreeMap<&str, usize> {
-    let mut counts = BTreeMap::new();
-    for line in lines {
-        *counts.entry(line.as_str()).or_default() += 1;
-    }
-    counts
-}
-
-/// Compares as multisets; tells a few differences, not thousands of lines.
-fn assert_same(what: &str, which: &str, found: &[String], wanted: &[String]) {
-    if found == wanted {
-        return;
-    }
-    let (found_counts, wanted_counts) = (counted(found), counted(wanted));
-    let differ = |line: &&&str| found_counts.get(**line) != wanted_counts.get(**line);
-    let all = found_counts.keys().chain(wanted_counts.keys());
-    let some: Vec<_> = all.filter(differ).take(5).collect();
-    panic!(
-        "{what}: {} {which} instead of {}; these differ, and maybe more: {some:#?}",
-        found.len(),
-        wanted.len()
-    );
 }

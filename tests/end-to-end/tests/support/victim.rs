@@ -35,11 +35,16 @@ pub struct End {
     pub stderr: String,
     /// Spans that had opened, and not closed.
     pub open_spans: Vec<String>,
-    /// Whether it had come to work: any span had opened.
-    pub worked: bool,
+    /// Which spans opened and closed, in order.
+    pub trace: String,
 }
 
 impl End {
+    /// Whether it had come to work: any span had opened.
+    pub fn worked(&self) -> bool {
+        !self.trace.is_empty()
+    }
+
     pub fn was_killed(&self) -> bool {
         self.status.signal() == Some(9)
     }
@@ -104,10 +109,15 @@ impl Victim {
         })
     }
 
-    /// Whether a span of this name has opened so many times.
-    pub fn has_reached(&self, edge: &str, times: usize) -> bool {
+    /// How often spans of a name have opened, or closed.
+    pub fn reached(&self, edge: &str) -> usize {
         let trace = fs::read_to_string(&self.trace).unwrap_or_default();
-        trace.lines().filter(|line| *line == edge).count() >= times
+        trace.lines().filter(|line| *line == edge).count()
+    }
+
+    /// Whether spans of a name have opened, or closed, so many times.
+    pub fn has_reached(&self, edge: &str, times: usize) -> bool {
+        self.reached(edge) >= times
     }
 
     pub fn wait(self) -> End {
@@ -145,7 +155,7 @@ impl Victim {
             stdout: read(&self.stdout),
             stderr: read(&self.stderr),
             open_spans,
-            worked: !trace.is_empty(),
+            trace,
         }
     }
 }
