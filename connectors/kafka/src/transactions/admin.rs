@@ -15,7 +15,7 @@ use crate::wire::Cluster;
 /// page [`docs::operations`](crate::docs::operations) says when to use it.
 ///
 /// All calls need DESCRIBE on transactional ids, those that end something WRITE too; they fail with errors of the same
-/// kinds as the sink's.
+/// kinds as the sink's. Kafka leaves out of a list what a user may not look at, and does not say so.
 #[derive(Debug, Clone)]
 pub struct TransactionAdmin {
     transactions: Transactions,

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use cofferdam::{ErrorKind, JobEnd, JobError};
 
+use cofferdam_kafka::TransactionAdmin;
+
 use crate::broker::{PATIENCE, committed, fill, secure, texts, topic, topic_with};
 use crate::job::{Work, told, user};
 use crate::rules::{Kind, Operation, Pattern, Right, allow, forbid_all};
@@ -65,6 +67,22 @@ async fn each_right_that_is_missing_is_named() {
         );
         assert!(names(&error, &right), "{right:?}: {}", told(&error));
         assert_eq!(committed(broker, &work.output), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_look_at_a_transaction_is_told_so_and_finds_none_in_lists() {
+    let (_, kafka) = user();
+    let admin = TransactionAdmin::new(&kafka);
+    assert_eq!(admin.list("cofferdam.").await.expect("a list"), Vec::new());
+    let looked = admin.describe("cofferdam.any").await.map(drop);
+    for refused in [looked, admin.abort("cofferdam.any").await] {
+        let error = refused.expect_err("a right is missing");
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(
+            told(&error).contains("TransactionalIdAuthorizationFailed"),
+            "{error}"
+        );
     }
 }
 
