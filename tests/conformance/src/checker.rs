@@ -253,7 +253,10 @@ impl Checker {
 
     /// Units of which some is visible, and some is not.
     fn units(&mut self, visible: &HashSet<Token>) {
-        if matches!(self.promise.unit, AtomicUnit::Record | AtomicUnit::Partition) {
+        if matches!(
+            self.promise.unit,
+            AtomicUnit::Record | AtomicUnit::Partition
+        ) {
             return;
         }
         let mut shown: HashMap<&TransactionId, usize> = HashMap::new();
