@@ -62,9 +62,9 @@ impl Options {
         // client's own, so their number is bounded too. When the queue is full, the next fetch waits for a moment, not
         // for a second.
         config
-            .set("queued.min.messages", "20000")
+            .set("queued.min.messages", "10000")
             .set("queued.max.messages.kbytes", "16384")
-            .set("fetch.message.max.bytes", "1048576")
+            .set("fetch.message.max.bytes", "524288")
             .set("fetch.max.bytes", "16777216")
             .set("fetch.queue.backoff.ms", "2")
             .set("fetch.error.backoff.ms", "100");
