@@ -27,18 +27,19 @@ impl Transactions {
     ) -> Result<Committed, CommitError> {
         let deadline = self.cluster.deadline();
         self.check_handle(id, handle, deadline).await?;
-        let mut sent = None;
+        // Whether `EndTxn` may have been carried out for this call.
+        let mut sent = false;
         loop {
             let name = &handle.transactional_id;
             let found = match self.describe(name, deadline).await {
                 Ok(found) => found,
-                Err(error) => return Err(self.not_yet(id, handle, error, sent.is_some())),
+                Err(error) => return Err(self.not_yet(id, handle, error, sent)),
             };
             let wait = match verdict(handle, found.as_ref()) {
                 Verdict::Committed => {
                     return Ok(match sent {
-                        Some(()) => Committed::Now,
-                        None => Committed::Before,
+                        true => Committed::Now,
+                        false => Committed::Before,
                     });
                 }
                 Verdict::Commit => {
@@ -49,16 +50,16 @@ impl Transactions {
                     let version = handle.end_txn_version;
                     match self.end(name, producer, version, true, deadline).await {
                         Ok(()) => {
-                            sent = Some(());
+                            sent = true;
                             continue;
                         }
                         Err(error) => {
                             // Where no answer came it may be done; where the answer is no, the state says why.
                             if error.kind() == ErrorKind::Unknown {
-                                sent = Some(());
+                                sent = true;
                             }
                             if !may_look_again(&error) {
-                                return Err(self.not_yet(id, handle, error, sent.is_some()));
+                                return Err(self.not_yet(id, handle, error, sent));
                             }
                             error
                         }
@@ -71,7 +72,7 @@ impl Transactions {
                 }
             };
             if let Err(error) = deadline.pause("EndTxn", wait).await {
-                return Err(self.not_yet(id, handle, error, sent.is_some()));
+                return Err(self.not_yet(id, handle, error, sent));
             }
         }
     }
