@@ -203,7 +203,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             time(|| {
                 runtime
                     .block_on(sink(&kafka, records, run))
-                    .expect("the sink works")
+                    .expect("the sink works");
             })
         },
     );
