@@ -12,10 +12,7 @@
 //! # use cofferdam_services::Kafka;
 //! # use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 //! # use rdkafka::client::DefaultClientContext;
-//! use std::time::Duration;
-//!
-//! use cofferdam::memory::MemoryCheckpointStore;
-//! use cofferdam::{NoEventTime, Pipeline};
+//! use cofferdam::{MemoryCheckpointStore, NoEventTime, Pipeline};
 //! use cofferdam_kafka::{KafkaConnection, KafkaSink, KafkaSource};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
@@ -37,7 +34,7 @@
 //! # for (item, cents) in [("tea", 300), ("kettle", 4900)] {
 //! #     let order = serde_json::to_string(&Order { item: item.to_owned(), cents })?;
 //! #     let record = rdkafka::producer::FutureRecord::to("orders").key(item).payload(&order);
-//! #     producer.send(record, Duration::from_secs(10)).await.map_err(|(error, _)| error)?;
+//! #     producer.send(record, std::time::Duration::from_secs(10)).await.map_err(|(error, _)| error)?;
 //! # }
 //! let kafka = KafkaConnection::new(bootstrap);
 //! let orders = KafkaSource::json::<Order>(&kafka, ["orders"]).bounded();
