@@ -10,7 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::site::Site;
 use crate::error::sink_error;
 use crate::transactions::{
-    FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, now,
+    FENCED_TIMEOUT, Lane, PreparedTransaction, TransactionDescription, TransactionState, expires_in,
 };
 use crate::wire::{Deadline, SPREADING, WireError};
 
@@ -185,8 +185,6 @@ impl Site {
 }
 
 fn in_doubt(lane: Lane, found: &TransactionDescription) -> InDoubt {
-    let expires_at = found.started_at.saturating_add(found.timeout);
-    let left = u64::try_from(expires_at.saturating_sub(now())).unwrap_or(0);
     InDoubt {
         job: lane.job,
         sink: lane.sink,
@@ -194,7 +192,6 @@ fn in_doubt(lane: Lane, found: &TransactionDescription) -> InDoubt {
         subtask: lane.subtask,
         checkpoint: None,
         location: found.transactional_id.clone(),
-        expires_in: (found.timeout < i64::from(i32::MAX))
-            .then_some(std::time::Duration::from_millis(left)),
+        expires_in: expires_in(found.started_at, found.timeout),
     }
 }

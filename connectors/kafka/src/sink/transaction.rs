@@ -139,14 +139,14 @@ impl KafkaTransaction {
     pub(super) async fn prepare(mut self) -> Result<PreparedTransaction, SinkError> {
         let deadline = self.site.transactions.cluster.deadline();
         loop {
+            // Asked first: what is told of the last record comes with its acknowledgement.
+            let all_arrived = self.ready.producer.in_flight() == 0;
             self.ready.producer.check()?;
-            if self.ready.producer.in_flight() == 0 {
+            if all_arrived {
                 break;
             }
             self.wait(deadline, "records are on their way").await?;
         }
-        // A report that came with the last acknowledgement.
-        self.ready.producer.check()?;
         let added = (&mut self.evidence).await;
         let added = added.map_err(|error| {
             SinkError::transient("the evidence came to no end").caused_by(error)

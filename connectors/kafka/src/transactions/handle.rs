@@ -31,16 +31,14 @@ pub struct PreparedTransaction {
 }
 
 impl PreparedTransaction {
-    /// When the cluster aborts it, in milliseconds since 1970; `None` if never, or in more than a hundred years.
+    /// When the cluster aborts it, in milliseconds since 1970; `None` if never.
     pub fn expires_at(&self) -> Option<i64> {
-        // What never expires has the largest timeout that there is (KIP-939).
-        (self.timeout < i64::from(i32::MAX)).then(|| self.started_at.saturating_add(self.timeout))
+        expires_at(self.started_at, self.timeout)
     }
 
     /// What is left until then, by the clock of this machine.
     pub fn expires_in(&self) -> Option<Duration> {
-        let left = self.expires_at()?.saturating_sub(now());
-        Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)))
+        expires_in(self.started_at, self.timeout)
     }
 
     /// How long ago it began.
@@ -50,8 +48,19 @@ impl PreparedTransaction {
     }
 }
 
+/// When a cluster aborts a transaction; `None` if never: what never expires has the largest timeout that there is (KIP-939).
+fn expires_at(started_at: i64, timeout: i64) -> Option<i64> {
+    (timeout < i64::from(i32::MAX)).then(|| started_at.saturating_add(timeout))
+}
+
+/// What is left until a cluster aborts a transaction; `None` if it never does.
+pub(crate) fn expires_in(started_at: i64, timeout: i64) -> Option<Duration> {
+    let left = expires_at(started_at, timeout)?.saturating_sub(now());
+    Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)))
+}
+
 /// Milliseconds since 1970.
-pub(crate) fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }

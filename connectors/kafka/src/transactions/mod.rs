@@ -23,7 +23,7 @@ pub use self::admin::TransactionAdmin;
 pub use self::description::{TransactionDescription, TransactionState};
 pub(crate) use self::evidence::Evidence;
 pub use self::handle::PreparedTransaction;
-pub(crate) use self::handle::now;
+pub(crate) use self::handle::expires_in;
 pub(crate) use self::name::{Lane, Names, PREFIX};
 use crate::wire::{Cluster, Coordinator, Deadline, WireError};
 

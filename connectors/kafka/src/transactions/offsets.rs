@@ -10,7 +10,9 @@ use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequest, OffsetF
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
-use kafka_protocol::messages::{GroupId, ProducerId, TopicName, TransactionalId};
+use kafka_protocol::messages::{
+    GroupId, ProducerId, TopicName, TransactionalId, TxnOffsetCommitResponse,
+};
 use kafka_protocol::protocol::StrBytes;
 
 use super::{Evidence, Producer, Transactions};
@@ -62,22 +64,20 @@ impl Transactions {
             .with_producer_id(ProducerId(producer.id))
             .with_producer_epoch(producer.epoch)
             .with_topics(vec![offset]);
+        let first_error = |answer: &TxnOffsetCommitResponse| {
+            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+            let mut codes = partitions.map(|partition| partition.error_code);
+            codes.find(|code| *code != 0).unwrap_or(0)
+        };
         loop {
             let coordinator = (Coordinator::Group, group);
             let moved =
                 self.cluster
-                    .call_coordinator(coordinator, &commit, 0..=3, deadline, |answer| {
-                        let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-                        partitions
-                            .map(|partition| partition.error_code)
-                            .find(|code| *code != 0)
-                            .unwrap_or(0)
-                    });
-            let answer = moved.await?;
-            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            let Some(code) = partitions.map(|one| one.error_code).find(|code| *code != 0) else {
+                    .call_coordinator(coordinator, &commit, 0..=3, deadline, first_error);
+            let code = first_error(&moved.await?);
+            if code == 0 {
                 return Ok(());
-            };
+            }
             let what = format!(
                 "can't move the offset of group {group} in topic {topic}, the evidence of commits"
             );

@@ -315,27 +315,13 @@ impl Cluster {
         if let Some(address) = known {
             return Ok(address);
         }
-        loop {
-            let request = FindCoordinatorRequest::default()
-                .with_key_type(kind as i8)
-                .with_coordinator_keys(vec![StrBytes::from_string(key.to_owned())]);
-            let answer = self.call_any(&request, 4..=6, deadline).await?;
-            let found = answer.coordinators.first();
-            let code = found.map_or(answer.error_code, |found| found.error_code);
-            if let (0, Some(found)) = (code, found) {
-                let address = format!("{}:{}", found.host.as_str(), found.port);
-                lock(&self.coordinators).insert((kind, Arc::from(key)), address.clone());
-                return Ok(address);
-            }
-            let refused = WireError::Refused {
-                what: format!("no coordinator of {key}"),
-                code,
-            };
-            if !is_elsewhere(code) {
-                return Err(refused);
-            }
-            deadline.pause("FindCoordinator", refused).await?;
-        }
+        let found = self.coordinators(kind, &[key.to_owned()], deadline).await?;
+        let address = found.into_keys().next().ok_or_else(|| WireError::Refused {
+            what: format!("no coordinator of {key}"),
+            code: ResponseError::CoordinatorNotAvailable.code(),
+        })?;
+        lock(&self.coordinators).insert((kind, Arc::from(key)), address.clone());
+        Ok(address)
     }
 }
 
