@@ -92,6 +92,9 @@ impl Site {
             // flight and none reported means that all are there.
             .set("delivery.report.only.error", "true")
             .set("linger.ms", "5")
+            // The first records of a transaction are refused for a moment while the next partition is added to it: by
+            // default that would cost a tenth of a second.
+            .set("retry.backoff.ms", "5")
             .set("batch.size", "1000000")
             .set("batch.num.messages", "100000")
             .set("queue.buffering.max.messages", "60000")

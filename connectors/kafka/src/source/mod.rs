@@ -211,13 +211,10 @@ impl<D> KafkaSource<D> {
 
     fn config(&self) -> Result<ClientConfig, SourceError> {
         let Beginning {
-            group,
-            isolation,
-            bounded,
-            ..
+            group, isolation, ..
         } = &self.beginning;
         self.options
-            .config(&self.connection, group.as_deref(), *isolation, *bounded)
+            .config(&self.connection, group.as_deref(), *isolation)
     }
 }
 

@@ -55,7 +55,6 @@ impl Options {
         connection: &KafkaConnection,
         group: Option<&str>,
         isolation: Isolation,
-        bounded: bool,
     ) -> Result<ClientConfig, SourceError> {
         let mut config = connection.client_config();
         // As much ahead as speed needs, and no more memory than that takes: a small record takes some 400 bytes of the
@@ -67,9 +66,11 @@ impl Options {
             .set("fetch.message.max.bytes", "524288")
             .set("fetch.max.bytes", "16777216")
             .set("fetch.queue.backoff.ms", "2")
-            .set("fetch.error.backoff.ms", "100");
-        // How long the end of a partition goes unnoticed; at its end a bounded source waits for nothing else.
-        config.set("fetch.wait.max.ms", if bounded { "20" } else { "250" });
+            .set("fetch.error.backoff.ms", "100")
+            // A trickle comes in 50 answers a second, not in one for each batch of whoever writes it: results wait for
+            // the next checkpoint anyway. It's also how long the end of a partition goes unnoticed.
+            .set("fetch.min.bytes", "65536")
+            .set("fetch.wait.max.ms", "20");
         for (name, value) in &self.0 {
             let ours = OURS.iter().find(|(ours, _)| match ours.ends_with('.') {
                 true => name.starts_with(ours),
@@ -117,7 +118,7 @@ mod tests {
         let mut options = Options::default();
         options.set(name, value);
         let connection = KafkaConnection::new("nowhere:1");
-        options.config(&connection, None, Isolation::Committed, false)
+        options.config(&connection, None, Isolation::Committed)
     }
 
     #[test]
