@@ -20,5 +20,7 @@ mod new_partitions;
 mod positions;
 #[path = "source/reading.rs"]
 mod reading;
+#[path = "source/round_trip.rs"]
+mod round_trip;
 #[path = "source/secured.rs"]
 mod secured;
