@@ -2,6 +2,7 @@
 //! transactions.
 
 mod client_events;
+mod options;
 mod secret;
 mod security;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 
 pub(crate) use self::client_events::ClientEvents;
+pub(crate) use self::options::{Options, Reserved};
 pub(crate) use self::secret::Secret;
 pub use self::security::{BearerToken, Sasl, Tls, TokenSource};
 pub(crate) use self::security::{Credentials, Mechanism};

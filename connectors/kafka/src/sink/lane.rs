@@ -144,9 +144,8 @@ impl Site {
         slot: Slot,
         deadline: Deadline,
     ) -> Result<Ready, SinkError> {
-        self.check_options()?;
         let transactional_id = self.names.transactional_id(lane, slot.number);
-        let config = self.producer_config(&transactional_id);
+        let config = self.producer_config(&transactional_id)?;
         let events = self.events();
         let patience = self.transactions.cluster.connection().settings.patience;
         let topic = Arc::clone(&self.topic);

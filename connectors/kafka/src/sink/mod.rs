@@ -20,7 +20,7 @@ use cofferdam::{
 use self::lane::LanePool;
 use self::site::Site;
 pub use self::transaction::KafkaTransaction;
-use crate::connection::KafkaConnection;
+use crate::connection::{KafkaConnection, Options};
 use crate::records::{Bytes, Encoder, Json, WithKey};
 use crate::transactions::{Lane, Names, PREFIX, PreparedTransaction, Transactions};
 use crate::wire::Cluster;
@@ -73,7 +73,7 @@ impl<T, S> KafkaSink<T, S> {
             names: Names::new(PREFIX),
             topic: topic.into(),
             timeout: millis(TRANSACTION_TIMEOUT),
-            options: Vec::new(),
+            options: Options::default(),
         };
         Self {
             encoder,
@@ -135,8 +135,7 @@ impl<T, S> KafkaSink<T, S> {
     /// (transactions, acknowledgements, and what the connection sets) are refused when the job starts.
     #[must_use]
     pub fn option(self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        let (key, value) = (key.into(), value.into());
-        self.change(|site| site.options.push((key, value)))
+        self.change(|site| site.options.set(key, value))
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<Lane, Arc<LanePool>>> {

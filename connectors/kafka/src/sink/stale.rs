@@ -21,7 +21,7 @@ impl Site {
         fence: &Fence<PreparedTransaction>,
     ) -> Result<Vec<InDoubt>, SinkError> {
         let deadline = self.transactions.cluster.deadline();
-        self.check_options()?;
+        self.producer_config(&self.names.probe(&fence.job, &fence.sink))?;
         self.check_topic(deadline).await?;
         self.check_timeout(fence, deadline).await?;
         self.check_age_of_state(fence, deadline).await?;

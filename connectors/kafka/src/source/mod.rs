@@ -5,10 +5,10 @@ mod discovery;
 mod error;
 mod group;
 mod offsets;
-mod options;
 mod position;
 mod reader;
 mod run;
+mod settings;
 mod split;
 mod start;
 mod told;
@@ -24,13 +24,12 @@ use rdkafka::ClientConfig;
 use serde::de::DeserializeOwned;
 
 use self::offsets::Isolation;
-use self::options::Options;
 pub use self::position::KafkaPosition;
 pub use self::reader::KafkaReader;
 use self::run::Run;
 use self::start::Beginning;
 pub use self::start::Start;
-use crate::connection::KafkaConnection;
+use crate::connection::{KafkaConnection, Options};
 use crate::records::{Bytes, Decoder, Json, Utf8};
 use crate::wire::Cluster;
 
@@ -213,8 +212,12 @@ impl<D> KafkaSource<D> {
         let Beginning {
             group, isolation, ..
         } = &self.beginning;
-        self.options
-            .config(&self.connection, group.as_deref(), *isolation)
+        settings::consumer(
+            &self.connection,
+            group.as_deref(),
+            *isolation,
+            &self.options,
+        )
     }
 }
 

@@ -14,7 +14,6 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::mpsc::Sender;
 use tracing::warn;
 
-use super::options::WAIT;
 use super::position::Partition;
 use super::run::Order;
 use super::split::Split;
@@ -25,6 +24,9 @@ use crate::wire::name_of;
 
 /// Bytes of keys and values in a batch, so that a batch of long records stays small in memory.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// How long the thread waits for records before it looks whether it is still needed.
+const WAIT: Duration = Duration::from_millis(50);
 
 /// Events of the client that are taken between two reads.
 const CLIENT_EVENTS: usize = 16;

@@ -114,9 +114,12 @@ async fn a_record_that_is_too_large_for_the_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn options_that_are_not_the_users_business() {
-    const BOTH: [&str; 5] = [
+    const BOTH: [&str; 8] = [
+        "allow.auto.create.topics",
         "bootstrap.servers",
         "client.id",
+        "enable.ssl.certificate.verification",
+        "plugin.library.paths",
         "security.protocol",
         "sasl.password",
         "ssl.key.password",
@@ -149,5 +152,16 @@ async fn options_that_are_not_the_users_business() {
         let error = source.splits(&[]).await.expect_err("a reserved option");
         assert_eq!(error.kind(), ErrorKind::Configuration, "{name}");
         assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_that_the_library_does_not_take() {
+    for (name, value) in [("lingers.ms", "1"), ("linger.ms", "soon")] {
+        let sink = KafkaSink::<String, _>::bytes(&kafka(), "anything").option(name, value);
+        let error = sink.abort_stale(&fence("job")).await;
+        let error = error.expect_err("an option that is none");
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{name}");
+        assert!(told(&error).contains(name), "{}", told(&error));
     }
 }
