@@ -1,7 +1,7 @@
 //! Many records for one call into librdkafka.
 //!
 //! `rdkafka` hands over records one by one; each time librdkafka looks up the topic, takes its locks and reads two clocks.
-//! By the batch it does that once.
+//! By the batch it does that once; and once for each partition, if the records of one partition follow each other.
 
 use std::borrow::Cow;
 use std::ffi::{CString, c_void};
@@ -20,7 +20,7 @@ const BY_KEY: i32 = -1;
 /// The error codes of this call are librdkafka's own, of the version that the bindings are made for: each is in the enum.
 const NO_ERROR: c::rd_kafka_resp_err_t = c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
 
-/// Records for one topic, whose partition their keys decide. Keys and values lie in one piece of memory.
+/// Records for one topic, whose keys decide their partition. Keys and values lie in one piece of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -34,6 +34,7 @@ struct Span {
     start: usize,
     key: Option<usize>,
     value: Option<usize>,
+    partition: i32,
 }
 
 impl Batch {
@@ -42,7 +43,12 @@ impl Batch {
         self.bytes.extend_from_slice(key.unwrap_or_default());
         self.bytes.extend_from_slice(value.unwrap_or_default());
         let (key, value) = (key.map(<[u8]>::len), value.map(<[u8]>::len));
-        self.records.push(Span { start, key, value });
+        self.records.push(Span {
+            start,
+            key,
+            value,
+            partition: BY_KEY,
+        });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -68,7 +74,7 @@ impl Batch {
             c::rd_kafka_message_t {
                 err: NO_ERROR,
                 rkt: ptr::null_mut(),
-                partition: BY_KEY,
+                partition: span.partition,
                 payload,
                 len,
                 key,
@@ -86,6 +92,8 @@ pub(crate) struct BatchProducer<C: ProducerContext + 'static> {
     topic: NonNull<c::rd_kafka_topic_t>,
     name: CString,
     producer: BaseProducer<C>,
+    /// How many the topic has; `None` if that is not known, or another partitioner than that of Java clients is asked for.
+    partitions: Option<i32>,
 }
 
 // SAFETY: librdkafka's objects may be used from any thread, and from several at once; the producer is sent as it is.
@@ -107,6 +115,7 @@ impl<C: ProducerContext + 'static> BatchProducer<C> {
             topic,
             name,
             producer,
+            partitions: None,
         })
     }
 
@@ -117,6 +126,36 @@ impl<C: ProducerContext + 'static> BatchProducer<C> {
     /// The topic's name.
     pub(crate) fn topic(&self) -> Cow<'_, str> {
         self.name.to_string_lossy()
+    }
+
+    /// Chooses among so many partitions, as Java clients do.
+    pub(crate) fn choose_partitions(&mut self, count: usize) {
+        self.partitions = i32::try_from(count).ok().filter(|count| *count > 0);
+    }
+
+    /// Puts the records of one partition one behind the other, in their order. Those without a key are librdkafka's to
+    /// place.
+    pub(crate) fn arrange(&self, batch: &mut Batch) {
+        let Some(partitions) = self.partitions else {
+            return;
+        };
+        let Batch { bytes, records } = batch;
+        for span in records.iter_mut() {
+            let Some(length) = span.key else { continue };
+            let key = &bytes[span.start..span.start + length];
+            // SAFETY: topic and key are alive, there is a partition, and the last two are not looked at.
+            span.partition = unsafe {
+                c::rd_kafka_msg_partitioner_murmur2(
+                    self.topic.as_ptr(),
+                    key.as_ptr().cast(),
+                    key.len(),
+                    partitions,
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                )
+            };
+        }
+        records.sort_by_key(|span| span.partition);
     }
 
     /// Hands over the records of a batch from `first` on. Returns how many were taken; fewer than all if the client's
@@ -133,7 +172,7 @@ impl<C: ProducerContext + 'static> BatchProducer<C> {
             c::rd_kafka_produce_batch(
                 self.topic.as_ptr(),
                 BY_KEY,
-                c::RD_KAFKA_MSG_F_COPY,
+                c::RD_KAFKA_MSG_F_COPY | c::RD_KAFKA_MSG_F_PARTITION,
                 messages.as_mut_ptr(),
                 count,
             )

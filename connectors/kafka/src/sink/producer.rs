@@ -10,6 +10,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::util::Timeout;
 
+use super::site::PARTITIONER;
 use crate::connection::ClientEvents;
 use crate::native::{Batch, BatchProducer};
 
@@ -114,12 +115,17 @@ impl TransactionProducer {
                 .caused_by(error)
         })?;
         let client = BatchProducer::new(producer, topic)?;
-        let producer = Self {
+        let mut producer = Self {
             client: Some(client),
             reports,
         };
         let begun = producer.initialise(topic, patience);
-        let begun = begun.and_then(|()| producer.client().begin_transaction());
+        if let (Some(client), Ok(partitions)) = (&mut producer.client, &begun)
+            && config.get("partitioner") == Some(PARTITIONER)
+        {
+            client.choose_partitions(*partitions);
+        }
+        let begun = begun.and_then(|_| producer.client().begin_transaction());
         match begun {
             Ok(()) => Ok(producer),
             Err(error) => {
@@ -132,22 +138,26 @@ impl TransactionProducer {
         }
     }
 
-    /// Takes the transactional id over.
+    /// Takes the transactional id over. Returns how many partitions the topic has: when it grows, the next producer
+    /// finds out.
     ///
     /// librdkafka looks for the coordinator and waits for it by a clock of half a second, which a new call starts anew: so
     /// it is asked again and again, once there is a connection.
-    fn initialise(&self, topic: &str, patience: Duration) -> Result<(), KafkaError> {
+    fn initialise(&self, topic: &str, patience: Duration) -> Result<usize, KafkaError> {
         let until = Instant::now() + patience;
         // It wants a token before anything else, and asks for one while it is polled.
         self.client().poll(Timeout::After(Duration::ZERO));
-        self.client()
+        let metadata = self
+            .client()
             .client()
             .fetch_metadata(Some(topic), patience)?;
+        let partitions = metadata.topics().first();
+        let partitions = partitions.map_or(0, |topic| topic.partitions().len());
         loop {
             match self.client().init_transactions(STEP) {
                 Err(KafkaError::Transaction(error))
                     if error.is_retriable() && Instant::now() < until => {}
-                initialised => return initialised,
+                initialised => return initialised.map(|()| partitions),
             }
         }
     }
@@ -161,6 +171,11 @@ impl TransactionProducer {
 
     fn client(&self) -> &BaseProducer<Events> {
         self.parts().producer()
+    }
+
+    /// Brings a batch into the order that costs the least.
+    pub(super) fn arrange(&self, batch: &mut Batch) {
+        self.parts().arrange(batch);
     }
 
     /// Takes records of a batch into the buffer, from `first` on; returns how many. Fewer than all: it is full.

@@ -29,6 +29,9 @@ const RESERVED: Reserved = &[
     ("transactional.id", "use `name_prefix`"),
 ];
 
+/// The same partition for the same key as Java clients choose.
+pub(super) const PARTITIONER: &str = "murmur2_random";
+
 /// The cluster, the topic and the settings.
 #[derive(Debug, Clone)]
 pub(super) struct Site {
@@ -61,8 +64,7 @@ impl Site {
         config
             .set("transactional.id", transactional_id)
             .set("transaction.timeout.ms", self.timeout.to_string())
-            // The same partition for the same key as Java clients choose.
-            .set("partitioner", "murmur2_random")
+            .set("partitioner", PARTITIONER)
             // A report for each record that is delivered would cost as much as the record; with these alone, none in
             // flight and none reported means that all are there.
             .set("delivery.report.only.error", "true")
@@ -74,7 +76,7 @@ impl Site {
             .set("retry.backoff.ms", "5")
             .set("batch.size", "1000000")
             .set("batch.num.messages", "100000")
-            .set("queue.buffering.max.messages", "60000")
+            .set("queue.buffering.max.messages", "20000")
             .set("queue.buffering.max.kbytes", "16384")
             .set("topic.metadata.propagation.max.ms", "10000")
             .set("socket.nagle.disable", "true");

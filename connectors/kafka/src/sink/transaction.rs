@@ -99,6 +99,7 @@ impl KafkaTransaction {
 
     /// Hands over the records that were gathered.
     async fn send_batch(&mut self) -> Result<(), SinkError> {
+        self.ready.producer.arrange(&mut self.batch);
         let (mut sent, mut full) = (0, None);
         while sent < self.batch.len() {
             let taken = self.ready.producer.send_batch(&self.batch, sent)?;

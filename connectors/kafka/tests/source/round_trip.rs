@@ -21,9 +21,13 @@ const BY_JAVA: [(&str, i32); 8] = [
     ("a-little-bit-longer-string", 0),
 ];
 
+/// Where librdkafka's own partitioner, CRC-32, puts them.
+const BY_CRC: [i32; 8] = [0, 4, 6, 5, 6, 0, 1, 0];
+
 /// Writes numbers, each as the encoder has it.
 async fn write(
     topic: &Topic,
+    partitioner: Option<&str>,
     numbers: std::ops::Range<usize>,
     encode: impl Fn(&usize, &mut OutgoingRecord) + Send + Sync + 'static,
 ) {
@@ -32,6 +36,10 @@ async fn write(
         Ok(())
     };
     let sink = KafkaSink::with(&topic.connection(), &*topic.name, encode);
+    let sink = match partitioner {
+        Some(name) => sink.option("partitioner", name),
+        None => sink,
+    };
     let job = Pipeline::new(topic.name.clone())
         .source(
             "numbers",
@@ -50,16 +58,24 @@ async fn records(topic: &Topic) -> Vec<ConsumedRecord> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_go_where_java_clients_send_them_in_their_order() {
+    keys_go(None, BY_JAVA).await;
+    // A user who asks for another way gets it.
+    let by_crc = std::array::from_fn(|index| (BY_JAVA[index].0, BY_CRC[index]));
+    keys_go(Some("consistent"), by_crc).await;
+}
+
+async fn keys_go(partitioner: Option<&str>, places: [(&'static str, i32); 8]) {
     const EACH: usize = 700;
     let topic = topic(7).await;
-    let key = |number: usize| BY_JAVA[number % BY_JAVA.len()];
-    // Every fifth goes into librdkafka by itself, because of its header, among those that go by the batch.
-    write(&topic, 0..EACH * BY_JAVA.len(), move |number, record| {
+    let key = move |number: usize| places[number % places.len()];
+    // Some go into librdkafka by themselves, because of their header, among those that go by the batch.
+    let numbers = 0..EACH * places.len();
+    write(&topic, partitioner, numbers, move |number, record| {
         record.key().extend_from_slice(key(*number).0.as_bytes());
         record
             .value()
             .extend_from_slice(number.to_string().as_bytes());
-        if number % 5 == 0 {
+        if number % 100 == 0 {
             record.header("alone", b"");
         }
     })
@@ -73,8 +89,8 @@ async fn keys_go_where_java_clients_send_them_in_their_order() {
         let place = (record.key.unwrap(), record.partition);
         found.entry(place).or_default().push(number);
     }
-    let wanted = BY_JAVA.iter().enumerate().map(|(first, (key, partition))| {
-        let numbers = (first..).step_by(BY_JAVA.len()).take(EACH).collect();
+    let wanted = places.iter().enumerate().map(|(first, (key, partition))| {
+        let numbers = (first..).step_by(places.len()).take(EACH).collect();
         ((key.as_bytes().to_vec(), *partition), numbers)
     });
     assert_eq!(found, wanted.collect());
@@ -86,7 +102,7 @@ async fn all_parts_of_a_record_come_through() {
     let elsewhere = topic(1).await;
     let at = Timestamp::from_millis(1_700_000_000_123);
     let other = elsewhere.name.clone();
-    write(&from, 0..6, move |number, record| match number {
+    write(&from, None, 0..6, move |number, record| match number {
         // Neither key nor value.
         0 => record.partition(0),
         // Empty ones, which is not the same.
