@@ -56,7 +56,8 @@ fn raw_sink(bootstrap: &str, records: u64) -> Result<(), KafkaError> {
         .set("linger.ms", "5")
         .set("batch.size", "1000000")
         .set("batch.num.messages", "100000")
-        .set("queue.buffering.max.messages", "60000")
+        .set("queue.buffering.max.messages", "20000")
+        .set("retry.backoff.ms", "5")
         .set("queue.buffering.max.kbytes", "16384")
         .create()?;
     producer.init_transactions(PATIENCE)?;
@@ -137,8 +138,13 @@ fn raw_source(bootstrap: &str, records: u64) -> Result<u64, KafkaError> {
         .set("group.id", "raw")
         .set("enable.auto.commit", "false")
         .set("isolation.level", "read_committed")
+        .set("queued.min.messages", "10000")
         .set("queued.max.messages.kbytes", "16384")
+        .set("fetch.message.max.bytes", "524288")
+        .set("fetch.max.bytes", "16777216")
         .set("fetch.queue.backoff.ms", "2")
+        .set("fetch.min.bytes", "65536")
+        .set("fetch.wait.max.ms", "20")
         .create()?;
     let mut all = TopicPartitionList::new();
     for partition in 0..PARTITIONS {

@@ -93,11 +93,11 @@ impl<T: Send + 'static> Inputs<T> {
             let element = tokio::select! {
                 biased;
                 failure = subtask.vote_failed() => return Err(failure),
-                element = self.next() => element,
                 () = flush.due() => {
                     subtask.signal(Signal::Flush).await?;
                     continue;
                 }
+                element = self.next() => element,
             };
             flush.start();
             match element.ok_or(Failure::Cancelled)? {

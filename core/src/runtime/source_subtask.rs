@@ -65,8 +65,8 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 biased;
                 failure = subtask.vote_failed() => Next::VoteFailed(failure),
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
-                event = next(self.reader.as_mut()) => Next::Event(event),
                 () = flush.due() => Next::FlushDue,
+                event = next(self.reader.as_mut()) => Next::Event(event),
             };
             match next {
                 Next::VoteFailed(failure) => return Err(failure),
