@@ -79,7 +79,7 @@ impl Node {
     pub(super) fn wait_until_formatted(&mut self) -> Result<(), ServiceError> {
         let formats = |process: &Supervised| process.ends_within(READY) && process.has_succeeded();
         if self.process.as_ref().is_some_and(formats) {
-            return self.forget();
+            return Ok(());
         }
         let what = "could not format its storage";
         Err(ServiceError::NotReady {
@@ -92,7 +92,10 @@ impl Node {
     /// Starts the process; [`Self::wait_until_ready`] is the other half, so that several nodes start together.
     pub(super) fn launch(&mut self) -> Result<(), ServiceError> {
         self.run = fs::metadata(self.log_path()).map_or(0, |log| log.len());
-        self.process = Some(Supervised::start(&self.cluster, &self.home, &self.command)?);
+        let launched = Supervised::start(&self.cluster, &self.home, &self.command)?;
+        // Not before: at any time somebody has to be there who removes the folder when this process dies.
+        self.forget()?;
+        self.process = Some(launched);
         Ok(())
     }
 
