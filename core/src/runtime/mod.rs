@@ -6,7 +6,6 @@ mod committer;
 mod counts;
 mod erased;
 mod failure;
-mod flush;
 mod in_doubt;
 mod inputs;
 mod job;
