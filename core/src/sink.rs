@@ -162,7 +162,8 @@ pub struct Fence<P> {
     /// that the checkpoint store does not know: its records would be written again, so a sink that can see it refuses, with
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration).
     pub newest: Option<CheckpointId>,
-    /// What that checkpoint names. To be spared, whether or not it is committed; the runtime commits it before this call.
+    /// What that checkpoint names. To be spared, whether or not it is committed; the runtime commits it before this call. So
+    /// the name of one, out of a pool, may be that of a later transaction by now, which is not to be spared.
     pub decided: Vec<(TransactionId, P)>,
 }
 

@@ -1,6 +1,6 @@
 //! The start of a run: checks, and an end to all that older epochs left.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use cofferdam::{Fence, InDoubt, JobId, SinkError};
 use kafka_protocol::messages::TopicName;
@@ -25,20 +25,20 @@ impl Site {
         self.check_topic(deadline).await?;
         self.check_timeout(fence, deadline).await?;
         self.check_age_of_state(fence, deadline).await?;
-        let decided: HashSet<&str> = fence
+        let decided: HashMap<&str, &PreparedTransaction> = fence
             .decided
             .iter()
-            .map(|(_, handle)| &*handle.transactional_id)
+            .map(|(_, handle)| (&*handle.transactional_id, handle))
             .collect();
         let prefix = self.names.of_sink(&fence.job, &fence.sink);
         let listed = self.transactions.list(&prefix, deadline).await;
         let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
-        let stale = |id: &str| {
+        let older = |id: &str| {
             let lane = self.names.parse(id).map(|(lane, _)| lane);
-            lane.filter(|lane| lane.epoch < fence.epoch && !decided.contains(id))
+            lane.filter(|lane| lane.epoch < fence.epoch)
         };
         let ids = listed.into_iter().map(|(id, _)| id);
-        let ids = ids.filter(|id| stale(id).is_some()).collect();
+        let ids = ids.filter(|id| older(id).is_some()).collect();
         let described = self.transactions.describe_all(ids, deadline).await;
         let described =
             described.map_err(|error| sink_error("can't look at transactions", error))?;
@@ -49,12 +49,16 @@ impl Site {
                 continue;
             }
             let id = &found.transactional_id;
+            // What is decided is spared, and not all that has its id: committed, it made way for the transaction after it.
+            if decided.get(&**id).is_some_and(|one| one.is_newest(&found)) {
+                continue;
+            }
             let fenced = self
                 .transactions
                 .take_over(id, FENCED_TIMEOUT, deadline)
                 .await;
             fenced.map_err(|error| sink_error(format!("can't fence {id}"), error))?;
-            if let (true, Some(lane)) = (is_open, stale(id)) {
+            if let (true, Some(lane)) = (is_open, older(id)) {
                 aborted.push(in_doubt(lane, &found));
             }
         }

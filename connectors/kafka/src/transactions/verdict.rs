@@ -18,12 +18,24 @@ pub(crate) enum Verdict {
     Unclear(String),
 }
 
+impl PreparedTransaction {
+    /// Whether this is the transaction that the cluster tells of, and not one after it under the same id.
+    ///
+    /// Producer and epoch alone prove nothing, as one epoch could write two transactions, one after the other: the start
+    /// must agree too. A commit by `EndTxn` of version 5, which only a tool of others would send, raises the epoch by one,
+    /// and so does the broker's own abort when the time is over.
+    pub(crate) fn is_newest(&self, found: &TransactionDescription) -> bool {
+        let raised = self.producer_epoch.checked_add(1);
+        let same_epoch =
+            found.producer_epoch == self.producer_epoch || Some(found.producer_epoch) == raised;
+        found.producer_id == self.producer_id && found.started_at == self.started_at && same_epoch
+    }
+}
+
 /// Compares a handle with what the cluster says.
 ///
-/// Producer and epoch alone prove nothing, as one epoch could write two transactions, one after the other: the start
-/// must agree too. A commit by `EndTxn` of version 5, which only a tool of others would send, raises the epoch by one,
-/// and so does the broker's own abort when the time is over. Even an abort of this very transaction is not proof: in Kafka 4
-/// an abort by version 5 *after* a commit succeeds, changes no record, and leaves these words.
+/// Even an abort of this very transaction is not proof that it was not committed: in Kafka 4 an abort by version 5 *after* a
+/// commit succeeds, changes no record, and leaves these words.
 pub(crate) fn verdict(
     handle: &PreparedTransaction,
     description: Option<&TransactionDescription>,
@@ -31,11 +43,8 @@ pub(crate) fn verdict(
     let Some(found) = description else {
         return Verdict::AskEvidence("the cluster does not know its transactional id".to_owned());
     };
-    let raised = handle.producer_epoch.checked_add(1);
     let same_epoch = found.producer_epoch == handle.producer_epoch;
-    let ours = found.producer_id == handle.producer_id
-        && found.started_at == handle.started_at
-        && (same_epoch || Some(found.producer_epoch) == raised);
+    let ours = handle.is_newest(found);
     match &found.state {
         TransactionState::Other(name) => Verdict::Unclear(format!("it is {name}")),
         TransactionState::Ongoing if ours && same_epoch => Verdict::Commit,

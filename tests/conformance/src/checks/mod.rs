@@ -101,6 +101,7 @@ macro_rules! for_each_check {
             what_has_expired_is_lost
             kill_9_at_any_step_is_recovered_from
             kill_9_at_any_time_is_recovered_from
+            what_came_after_a_commit_is_aborted_whatever_its_name
             what_a_crash_left_open_does_not_hold_up_readers
             writing_the_same_records_again_is_not_blocked
             too_many_prepared_transactions_are_an_error_that_passes

@@ -53,6 +53,9 @@ checks! {
     "REC-13" kill_9_at_any_time_is_recovered_from [Resume, Part]
         "A child process that makes one checkpoint after the other is killed with SIGKILL at 24 times, also where it never waits: the next process commits what the child had been told to, and each record is visible once."
         kill_9_at_any_time;
+    "REC-14" what_came_after_a_commit_is_aborted_whatever_its_name [Resume, Prepared(4)]
+        "A subtask goes on for up to five transactions after one that is committed, and dies before the next decision: recovery aborts all of them. Connectors whose names come out of a pool fail here, if they spare the name of what is decided and not the transaction."
+        after_a_commit;
 }
 
 async fn not_decided(trial: Arc<Trial>) -> Result<(), Stop> {
@@ -393,6 +396,34 @@ async fn kill_9_at_any_time(trial: Arc<Trial>) -> Result<(), Stop> {
         visible += (decided.len() + 1) * child::SHARE;
         trial.expect_rows(visible).await?;
         first = newest + 1;
+    }
+    Ok(())
+}
+
+async fn after_a_commit(trial: Arc<Trial>) -> Result<(), Stop> {
+    let mut visible = 0;
+    for (further, epoch) in (0..5).zip((1..).step_by(2)) {
+        let checkpoint = further + 1;
+        let process = trial.process().await?;
+        let committed = process.prepare(&id(epoch, 0, checkpoint), 5).await?;
+        process.decide_and_settle(&committed).await?;
+        let mut stale = Vec::new();
+        for number in 1..=further {
+            let next = id(epoch, 0, checkpoint + number);
+            stale.push(process.prepare(&next, 5).await?.id);
+        }
+        let mut open = process
+            .begin(&id(epoch, 0, checkpoint + further + 1))
+            .await?;
+        process.write(&mut open, 5).await?;
+        stale.push(open.id.clone());
+        drop(open);
+        drop(process);
+        let next = trial.process().await?;
+        next.recover(epoch + 1, checkpoint, &[committed]).await?;
+        trial.decide_against(&stale.iter().collect::<Vec<_>>());
+        visible += 5;
+        trial.expect_rows(visible).await?;
     }
     Ok(())
 }

@@ -159,6 +159,31 @@ impl Bug for SparesTheLast {
 }
 
 bug! {
+    /// Recovery spares what has the name of a decided transaction. With two names in turn, that is every second one of its subtask.
+    SparesNames, "M60",
+    seen: "cofferdam-kafka before its first release: an id of its pool, used again after the commit, was spared and held up readers",
+    caught_by: ["REC-14"]
+}
+
+#[async_trait]
+impl Bug for SparesNames {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<InDoubt>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        sink.refuse_unknown_output(fence).await?;
+        let name = |id: &TransactionId| (id.epoch, id.subtask, id.checkpoint.0 % 2);
+        abort_where(sink, |id| {
+            let mut decided = fence.decided.iter();
+            is_stale(id, fence) && !decided.any(|(decided, _)| name(decided) == name(id))
+        })
+        .await
+    }
+}
+
+bug! {
     /// Recovery aborts what a decided checkpoint names.
     AbortsDecided, "M52",
     seen: "LaminarDB's file sink: *.tmp is cleaned up before recovery has asked for it",

@@ -47,7 +47,7 @@ macro_rules! for_each_mutant {
             UnknownIsDone, UnknownIsFailed, ReadErrorMeansAbort, Swallow, LocalClock, CountIsEvidence, TrustsHandle,
             LateToken, TwoSteps, AppendOnRetry,
             // Fencing
-            AbortAll, PrefixMatch, NoFence, IgnoresNewest, SweepsItself, SparesTheLast, AbortsDecided,
+            AbortAll, PrefixMatch, NoFence, IgnoresNewest, SweepsItself, SparesTheLast, SparesNames, AbortsDecided,
             NoSubtaskInName, NoEpochInName, RandomName,
             // Recovery
             RestoreNoop, FirstOnly, OnlySubtaskZero, Leak, LeavesOpen, SelfDeadlock,
