@@ -108,6 +108,10 @@ where
                     output.send_batch(BATCH).await?;
                     continue;
                 }
+                Signal::Flush => {
+                    output.send_batch(1).await?;
+                    continue;
+                }
                 Signal::Cancel => continue,
                 Signal::Watermark(watermark) => Element::Watermark(watermark),
                 Signal::Idle => Element::Idle,

@@ -22,6 +22,8 @@ pub(crate) const BATCH: usize = 1024;
 pub enum Signal {
     /// A batch has ended: hand over what has gathered, if it is worth it.
     BatchEnd,
+    /// Records have waited long enough: hand over what has gathered, however little.
+    Flush,
     /// No more records up to this event time, but late ones.
     Watermark(Timestamp),
     /// Nothing comes for now, and until the next watermark event time is for others to tell.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
 use super::failure::{Failure, JobError};
+use super::flush::FlushClock;
 use super::subtask::{Seat, Subtask};
 use crate::pipeline::{Element, Signal, Stage};
 use crate::protocol::Alignment;
@@ -87,12 +88,18 @@ impl<T: Send + 'static> Inputs<T> {
     }
 
     async fn feed<N: Stage<T>>(&mut self, subtask: &mut Subtask<T, N>) -> Result<(), Failure> {
+        let mut flush = FlushClock::new();
         loop {
             let element = tokio::select! {
                 biased;
                 failure = subtask.vote_failed() => return Err(failure),
+                () = flush.due() => {
+                    subtask.signal(Signal::Flush).await?;
+                    continue;
+                }
                 element = self.next() => element,
             };
+            flush.start();
             match element.ok_or(Failure::Cancelled)? {
                 (_, Element::Batch(records)) => {
                     for record in records {

@@ -6,6 +6,7 @@ mod committer;
 mod counts;
 mod erased;
 mod failure;
+mod flush;
 mod in_doubt;
 mod inputs;
 mod job;

@@ -179,6 +179,7 @@ impl<S: TwoPhaseCommitSinkFunction> Stage<S::Input> for SinkStage<S> {
             Signal::BatchEnd | Signal::Watermark(_) if self.batch.len() >= BATCH => {
                 self.write().await
             }
+            Signal::Flush => self.write().await,
             Signal::BatchEnd | Signal::Watermark(_) | Signal::Idle => Ok(()),
             Signal::Barrier(barrier) => {
                 self.pre_commit(barrier).await?;

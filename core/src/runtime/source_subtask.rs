@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use super::attempt::Event;
 use super::counts::Count;
 use super::failure::{Failure, JobError};
+use super::flush::FlushClock;
 use super::splits::SplitClocks;
 use super::subtask::{Seat, Subtask};
 use crate::checkpoint::SplitSnapshot;
@@ -35,6 +36,7 @@ enum Next<R, P> {
     Barrier(Option<Barrier>),
     Event(Result<SourceEvent<R, P>, SourceError>),
     VoteFailed(Failure),
+    FlushDue,
 }
 
 impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
@@ -54,6 +56,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         if self.reader.is_none() {
             self.exhausted(subtask).await?;
         }
+        let mut flush = FlushClock::new();
         loop {
             // A source that always has something, before a chain that never waits, would keep its worker for ever: no
             // barrier would get through, as channels refuse a task that has used up its turn.
@@ -62,6 +65,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 biased;
                 failure = subtask.vote_failed() => Next::VoteFailed(failure),
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
+                () = flush.due() => Next::FlushDue,
                 event = next(self.reader.as_mut()) => Next::Event(event),
             };
             match next {
@@ -73,25 +77,29 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                         return subtask.votes_cast().await;
                     }
                 }
-                Next::Event(event) => match event.map_err(|cause| self.failed(cause))? {
-                    SourceEvent::Batch(batch) => {
-                        self.stamp(batch, subtask);
-                        let behind = self.event_time().unwrap_or(Signal::BatchEnd);
-                        subtask.signal(behind).await?;
+                Next::FlushDue => subtask.signal(Signal::Flush).await?,
+                Next::Event(event) => {
+                    flush.start();
+                    match event.map_err(|cause| self.failed(cause))? {
+                        SourceEvent::Batch(batch) => {
+                            self.stamp(batch, subtask);
+                            let behind = self.event_time().unwrap_or(Signal::BatchEnd);
+                            subtask.signal(behind).await?;
+                        }
+                        SourceEvent::Idle(split) => {
+                            self.clocks.idle(&split);
+                            self.tell_event_time(subtask).await?;
+                        }
+                        SourceEvent::Finished(split) => {
+                            self.clocks.finished(&split);
+                            self.tell_event_time(subtask).await?;
+                        }
+                        SourceEvent::End => {
+                            self.reader = None;
+                            self.exhausted(subtask).await?;
+                        }
                     }
-                    SourceEvent::Idle(split) => {
-                        self.clocks.idle(&split);
-                        self.tell_event_time(subtask).await?;
-                    }
-                    SourceEvent::Finished(split) => {
-                        self.clocks.finished(&split);
-                        self.tell_event_time(subtask).await?;
-                    }
-                    SourceEvent::End => {
-                        self.reader = None;
-                        self.exhausted(subtask).await?;
-                    }
-                },
+                }
             }
         }
     }

@@ -246,7 +246,7 @@ where
             // Open windows have results to come, behind which no later operator may get: it waits for this subtask at its
             // last watermark. Whatever ends the idleness comes to all subtasks.
             Signal::Idle => handed_on = Signal::BatchEnd,
-            Signal::BatchEnd | Signal::Cancel => {}
+            Signal::BatchEnd | Signal::Flush | Signal::Cancel => {}
         }
         self.late.signal(signal, cut).await?;
         self.next.signal(handed_on, cut).await

@@ -12,6 +12,8 @@ mod double_start;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod flush;
+#[cfg(test)]
 mod growing;
 #[cfg(test)]
 mod lifecycle;
