@@ -68,7 +68,9 @@ struct Run<'a> {
     barriers: Vec<mpsc::Sender<Barrier>>,
     log: mpsc::Sender<LogRequest>,
     decisions: Vec<watch::Sender<Option<Decision>>>,
-    /// Totals at the checkpoint that the run began from.
+    /// Whether it began from a checkpoint.
+    resumed: bool,
+    /// Totals at that checkpoint.
     counts: BTreeMap<String, u64>,
     /// When the checkpoint under way is too late, and whether all input had ended when it began.
     under_way: Option<(Barrier, Instant)>,
@@ -207,6 +209,7 @@ impl Attempt<'_> {
             barriers: launch.barriers,
             log: log_requests,
             decisions: launch.decisions,
+            resumed: newest.is_some(),
             counts: newest.map(|newest| newest.counts).unwrap_or_default(),
             under_way: None,
             complete: false,
@@ -251,7 +254,9 @@ impl Run<'_> {
 
     async fn events_until_end(&mut self, mut stop: watch::Receiver<Stop>) -> Result<End, JobError> {
         let every = self.attempt.settings.checkpoint_interval;
-        let mut ticks = interval_at(Instant::now() + every, every);
+        // What the run before left undecided is written once more, and readers wait for it since then.
+        let first = if self.resumed { every / 4 } else { every };
+        let mut ticks = interval_at(Instant::now() + first, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut stopping, mut asked) = (false, stop.clone());
         loop {

@@ -206,7 +206,8 @@ impl Job {
         self
     }
 
-    /// How often a checkpoint is made, and with it output becomes visible; 1 s if not set.
+    /// How often a checkpoint is made, and with it output becomes visible; 1 s if not set. In a run that goes
+    /// on from a checkpoint the first comes after a quarter of that, as readers wait since the run before.
     ///
     /// With a sink whose outside system keeps transactions for a limited time, the job is refused if interval and
     /// [time-out](Self::checkpoint_timeout) leave too little of it: see [`Capabilities::expiry`](crate::Capabilities::expiry).

@@ -7,6 +7,7 @@ use cofferdam::{
     ErrorKind, EventTime, JobEnd, JobError, MemoryCheckpointStore, NoEventTime, Pipeline,
     RestartStrategy, Timestamp, Windows, count,
 };
+use tokio::time::Instant;
 
 use crate::plan::{Mode, Op, Plan, When};
 use crate::rows::{Row, Rows};
@@ -316,5 +317,33 @@ async fn a_slow_sink_holds_the_source_back() {
         // What fits into the sink's batch, a channel, and hands.
         assert!(read < 1024 + 12 * BATCH, "{read} records were read");
         assert_eq!(sink.visible().len(), 100_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_makes_its_first_checkpoint_early() {
+    let rows = Rows {
+        endless: true,
+        ..Rows::new(vec![Vec::new()], 1)
+    };
+    let world = World {
+        interval: ms(8_000),
+        ..World::over(rows, Vec::new(), crate::world::TUMBLING)
+    };
+    for first in [ms(8_000), ms(2_000)] {
+        let plan = Plan::none();
+        let job = world.job(&plan);
+        let handle = job.handle();
+        let begun = Instant::now();
+        let decided = async {
+            while plan.calls(Op::CreateDecision) == 0 {
+                tokio::time::sleep(ms(1)).await;
+            }
+            handle.stop();
+            begun.elapsed()
+        };
+        let (outcome, after) = tokio::join!(run(job, &plan), decided);
+        assert_eq!(outcome.end(), Some(JobEnd::Stopped));
+        assert!((first..first + ms(100)).contains(&after), "{after:?}");
     }
 }
