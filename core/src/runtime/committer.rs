@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::attempt::Event;
 use super::backoff::Backoff;
 use super::erased::ErasedSink;
 use super::failure::{Failure, JobError};
+use super::run::Event;
 use super::sink_stage::phase_span;
 use super::subtask::Snapshot;
 use crate::checkpoint::PreparedTransaction;

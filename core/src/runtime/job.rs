@@ -12,6 +12,7 @@ use super::counts::Counters;
 use super::failure::JobError;
 use super::plan::Plan;
 use super::restart::{RestartStrategy, Restarts};
+use super::stop::Stop;
 use crate::checkpoint::CheckpointStore;
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, TransactionId};
@@ -125,14 +126,6 @@ impl Progress {
             .copied()
             .unwrap_or(0)
     }
-}
-
-/// Whether the job is to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
-    No,
-    AfterCheckpoint,
-    Now,
 }
 
 /// Watches and stops a job that runs elsewhere.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::{Instrument, info_span};
 
-use super::attempt::Event;
 use super::failure::{Failure, JobError};
 use super::patience::ask_store;
+use super::run::Event;
 use crate::checkpoint::{CheckpointLog, Decide, Manifest};
 use crate::error::chain;
 use crate::identity::{CheckpointId, JobId};

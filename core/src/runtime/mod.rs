@@ -12,14 +12,17 @@ mod inputs;
 mod job;
 mod log_keeper;
 mod overtaken;
+mod panics;
 mod patience;
 mod plan;
 mod recovery;
 mod restart;
+mod run;
 mod sink_stage;
 mod site;
 mod source_subtask;
 mod splits;
+mod stop;
 mod subtask;
 
 pub use counts::Count;

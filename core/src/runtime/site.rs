@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::attempt::Event;
 use super::committer::Committer;
 use super::counts::{Count, Counters};
 use super::erased::ErasedSink;
 use super::failure::Failure;
+use super::run::Event;
 use super::subtask::Seat;
 use crate::checkpoint::{CheckpointStore, SplitSnapshot};
 use crate::identity::{

@@ -2,10 +2,10 @@
 
 use tokio::sync::mpsc;
 
-use super::attempt::Event;
 use super::counts::Count;
 use super::failure::{Failure, JobError};
 use super::flush::FlushClock;
+use super::run::Event;
 use super::splits::SplitClocks;
 use super::subtask::{Seat, Subtask};
 use crate::checkpoint::SplitSnapshot;

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{Instrument, info_span};
 
-use super::attempt::Event;
 use super::failure::{Failure, JobError};
 use super::patience::ask_store;
+use super::run::Event;
 use crate::checkpoint::{
     CheckpointStore, PreparedTransaction, SplitSnapshot, StatePart, write_state,
 };

@@ -86,7 +86,7 @@ async fn stop_now_leaves_at_once_and_loses_nothing() {
             }
             handle.stop_now();
         };
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let (outcome, ()) = tokio::join!(run(job, &plan), stop);
         assert_eq!(outcome.end(), Some(JobEnd::Left));
         assert!(begun.elapsed() < Duration::from_secs(1));
@@ -142,7 +142,7 @@ async fn restarts_wait_as_they_are_told_to() {
     for (restart, waits) in [(fixed, 4), (doubling, 1 + 2 + 3 + 3)] {
         let world = World::new();
         let plan = Plan::during(Op::Open, 1, 4, FAILS);
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let Outcome::Ended(Ok(report)) =
             run(world.job(&plan).restart(restart.clone()), &plan).await
         else {

@@ -18,7 +18,9 @@ pub(super) struct Ready {
     pub(super) transactional_id: String,
     pub(super) producer: TransactionProducer,
     pub(super) identity: Producer,
-    /// What this subtask has committed so far.
+    /// The group in which this subtask leaves the evidence of its commits.
+    pub(super) evidence_group: String,
+    /// What it has committed so far.
     pub(super) evidence: Evidence,
 }
 
@@ -177,6 +179,7 @@ impl Site {
                 id: described.producer_id,
                 epoch: described.producer_epoch,
             },
+            evidence_group: group,
             evidence: evidence.unwrap_or_default(),
         })
     }

@@ -52,7 +52,7 @@ impl KafkaTransaction {
         let (transactions, topic) = (site.transactions.clone(), Arc::clone(&site.topic));
         let (transactional_id, identity) = (ready.transactional_id.clone(), ready.identity);
         let (evidence, checkpoint) = (ready.evidence.with(id), id.checkpoint);
-        let group = site.names.evidence_group(&id.job, &id.sink, id.subtask);
+        let group = ready.evidence_group.clone();
         let add = async move {
             let deadline = transactions.cluster.deadline();
             let transaction = (transactional_id.as_str(), identity);
@@ -191,11 +191,7 @@ impl KafkaTransaction {
             started_at: found.started_at,
             timeout: found.timeout,
             end_txn_version,
-            evidence_group: self.site.names.evidence_group(
-                &self.id.job,
-                &self.id.sink,
-                self.id.subtask,
-            ),
+            evidence_group: self.ready.evidence_group.clone(),
             records: self.records,
         })
     }

@@ -1,0 +1,394 @@
+//! A run that has begun: drives the [`Coordinator`] to the last commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tracing::{info, warn};
+
+use super::attempt::Attempt;
+use super::failure::{Failure, JobError};
+use super::in_doubt::InDoubtCount;
+use super::job::JobEnd;
+use super::log_keeper::{LogRequest, keep_log};
+use super::panics::panicked;
+use super::plan::check_readers;
+use super::recovery::{Recovered, restore};
+use super::site::Launch;
+use super::stop::{Stop, asked_to_stop, left};
+use super::subtask::Snapshot;
+use crate::checkpoint::Manifest;
+use crate::error::chain;
+use crate::identity::{CheckpointId, Epoch};
+use crate::protocol::{
+    Barrier, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, Decision,
+};
+use crate::shard::Sharding;
+
+/// What subtasks, committers and the log keeper tell.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// For the coordinator.
+    Protocol(CoordinatorEvent<Snapshot>),
+    /// A source subtask has no more input.
+    Exhausted,
+}
+
+/// How many events may wait for the driver.
+const EVENTS: usize = 256;
+/// How many requests may wait for the log keeper: a decision, and retired checkpoints.
+const LOG_REQUESTS: usize = 1024;
+/// How long tasks of a run that is given up have to come to an end, before they are dropped.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A run that has begun.
+pub(super) struct Run<'a> {
+    attempt: &'a Attempt<'a>,
+    epoch: Epoch,
+    coordinator: Coordinator<Snapshot>,
+    tasks: JoinSet<Result<(), Failure>>,
+    events: mpsc::Receiver<Event>,
+    barriers: Vec<mpsc::Sender<Barrier>>,
+    log: mpsc::Sender<LogRequest>,
+    decisions: Vec<watch::Sender<Option<Decision>>>,
+    /// Whether it began from a checkpoint.
+    resumed: bool,
+    /// Totals at that checkpoint.
+    counts: BTreeMap<String, u64>,
+    /// When the checkpoint under way is too late, and whether all input had ended when it began.
+    under_way: Option<(Barrier, Instant)>,
+    complete: bool,
+    /// Source subtasks that still read.
+    reading: usize,
+    /// What is being decided, for the sources.
+    manifest: Option<Arc<Manifest>>,
+    in_doubt: InDoubtCount,
+}
+
+/// What ends a run.
+enum End {
+    Finished,
+    Fenced(Epoch),
+    RolledBack(String),
+    Left,
+}
+
+/// What the driver waits for.
+enum Next {
+    Task(Result<Result<(), Failure>, tokio::task::JoinError>),
+    Event(Event),
+    Stop,
+    Trigger,
+    TimedOut(Barrier),
+}
+
+impl<'a> Run<'a> {
+    /// Sets up all tasks of a job that has recovered.
+    pub(super) async fn launch(
+        attempt: &'a Attempt<'a>,
+        recovered: Recovered,
+    ) -> Result<Self, JobError> {
+        let Recovered { log, newest, kept } = recovered;
+        let (events_in, events) = mpsc::channel(EVENTS);
+        let state = match &newest {
+            Some(newest) => restore(&**attempt.store, newest).await?,
+            None => BTreeMap::new(),
+        };
+        let mut launch = Launch {
+            job: attempt.plan.job.clone(),
+            epoch: log.epoch(),
+            first: kept.iter().max().copied().unwrap_or_default().next(),
+            parallelism: attempt.settings.parallelism,
+            sharding: Sharding::new(attempt.settings.shards, attempt.settings.parallelism),
+            store: Arc::clone(attempt.store),
+            state,
+            splits: newest
+                .as_ref()
+                .map(|newest| newest.splits.clone())
+                .unwrap_or_default(),
+            counters: attempt.counters.clone(),
+            events: events_in.clone(),
+            tasks: Vec::new(),
+            barriers: Vec::new(),
+            decisions: Vec::new(),
+            participants: 0,
+            committers: BTreeSet::new(),
+        };
+        for flow in &attempt.plan.flows {
+            flow.launch(&mut launch).await?;
+        }
+        let limit = attempt
+            .plan
+            .max_prepared()
+            .unwrap_or(attempt.settings.max_unconfirmed);
+        let coordinator = CoordinatorSettings {
+            participants: launch.participants,
+            committers: launch.committers,
+            tolerable_failures: attempt.settings.tolerable_failures,
+            max_unconfirmed: limit.min(attempt.settings.max_unconfirmed),
+            // What rides with later checkpoints is counted by nobody: so where the number is limited, nothing rides.
+            subsumes: attempt.plan.max_prepared().is_none(),
+            retained: attempt.settings.retained_checkpoints,
+        };
+        let (log_requests, requests) = mpsc::channel(LOG_REQUESTS);
+        let epoch = log.epoch();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keep_log(attempt.plan.job.clone(), log, requests, events_in));
+        for task in launch.tasks {
+            tasks.spawn(task);
+        }
+        Ok(Self {
+            attempt,
+            epoch,
+            coordinator: Coordinator::new(coordinator, &kept),
+            tasks,
+            events,
+            reading: launch.barriers.len(),
+            barriers: launch.barriers,
+            log: log_requests,
+            decisions: launch.decisions,
+            resumed: newest.is_some(),
+            counts: newest.map(|newest| newest.counts).unwrap_or_default(),
+            under_way: None,
+            complete: false,
+            manifest: None,
+            in_doubt: InDoubtCount::default(),
+        })
+    }
+
+    /// Works until the job ends, and takes down all that it set up.
+    pub(super) async fn drive(mut self, stop: watch::Receiver<Stop>) -> Result<JobEnd, JobError> {
+        let end = self.events_until_end(stop.clone()).await;
+        let failed = self.tear_down(stop).await;
+        match end? {
+            End::Finished => match failed {
+                Some(error) => Err(error),
+                None if self.complete => Ok(JobEnd::Completed),
+                None => Ok(JobEnd::Stopped),
+            },
+            End::Left => Ok(JobEnd::Left),
+            End::Fenced(by) => {
+                let job = self.attempt.plan.job.clone();
+                Err(JobError::Fenced {
+                    job,
+                    epoch: self.epoch,
+                    by,
+                })
+            }
+            // The task that failed knows better than the vote that it cast.
+            End::RolledBack(reason) => Err(failed.unwrap_or(JobError::RolledBack(reason))),
+        }
+    }
+
+    async fn events_until_end(&mut self, mut stop: watch::Receiver<Stop>) -> Result<End, JobError> {
+        let every = self.attempt.settings.checkpoint_interval;
+        // What the run before left undecided is written once more, and readers wait for it since then.
+        let first = if self.resumed { every / 4 } else { every };
+        let mut ticks = interval_at(Instant::now() + first, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut stopping, mut asked) = (false, stop.clone());
+        loop {
+            let next = tokio::select! {
+                biased;
+                Some(task) = self.tasks.join_next() => Next::Task(task),
+                () = left(&mut stop) => return Ok(End::Left),
+                () = asked_to_stop(&mut asked), if !stopping => Next::Stop,
+                Some(event) = self.events.recv() => Next::Event(event),
+                barrier = too_late(self.under_way) => Next::TimedOut(barrier),
+                _ = ticks.tick() => Next::Trigger,
+            };
+            let event = match next {
+                Next::Task(Ok(Ok(()) | Err(Failure::Cancelled))) => continue,
+                Next::Task(Ok(Err(Failure::Error(error)))) => return Err(*error),
+                Next::Task(Err(error)) => return Err(panicked(error)),
+                Next::Event(Event::Exhausted) => {
+                    self.reading = self.reading.saturating_sub(1);
+                    if self.reading > 0 {
+                        continue;
+                    }
+                    CoordinatorEvent::Stop
+                }
+                Next::Event(Event::Protocol(event)) => {
+                    self.in_doubt.on(&event);
+                    let progress = self.attempt.progress;
+                    progress
+                        .send_if_modified(|progress| progress.left_in_doubt(self.in_doubt.total()));
+                    event
+                }
+                Next::Stop => {
+                    stopping = true;
+                    CoordinatorEvent::Stop
+                }
+                Next::Trigger => CoordinatorEvent::Trigger,
+                Next::TimedOut(barrier) => {
+                    let (job, checkpoint) = (&self.attempt.plan.job, barrier.checkpoint);
+                    // The last is not dropped, as nothing can follow it.
+                    self.under_way = barrier.last.then(|| (barrier, self.deadline()));
+                    warn!(%job, %checkpoint, last = barrier.last, "votes are late");
+                    CoordinatorEvent::TimedOut(checkpoint)
+                }
+            };
+            for action in self.coordinator.on(event) {
+                if let Some(end) = self.act(action)? {
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: CoordinatorAction<Snapshot>) -> Result<Option<End>, JobError> {
+        match action {
+            CoordinatorAction::Inject(barrier) => self.inject(barrier)?,
+            CoordinatorAction::Decide { barrier, snapshots } => {
+                self.under_way = None;
+                let manifest = self.manifest_of(barrier, snapshots);
+                check_readers(&manifest)?;
+                let manifest = Arc::new(manifest);
+                self.manifest = Some(Arc::clone(&manifest));
+                self.request(LogRequest::Decide(manifest))?;
+            }
+            CoordinatorAction::Notify(decision) => {
+                for committer in &self.decisions {
+                    committer.send_replace(Some(decision));
+                }
+                if let Decision::Commit(checkpoint) = decision {
+                    self.decided(checkpoint);
+                }
+            }
+            CoordinatorAction::Retire(checkpoint) => {
+                self.request(LogRequest::Retire(checkpoint))?;
+            }
+            CoordinatorAction::RollBack(reason) => return Ok(Some(End::RolledBack(reason))),
+            CoordinatorAction::StopFenced(by) => return Ok(Some(End::Fenced(by))),
+            CoordinatorAction::Finish => return Ok(Some(End::Finished)),
+        }
+        Ok(None)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.attempt.settings.checkpoint_timeout
+    }
+
+    fn inject(&mut self, barrier: Barrier) -> Result<(), JobError> {
+        let (job, epoch) = (&self.attempt.plan.job, self.epoch);
+        tracing::debug!(%job, %epoch, checkpoint = %barrier.checkpoint, "barrier");
+        self.under_way = Some((barrier, self.deadline()));
+        self.complete = self.reading == 0;
+        for source in &self.barriers {
+            match source.try_send(barrier) {
+                // A source that is gone has failed, and says so itself.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    let reason = "a source has not taken barriers for long".to_owned();
+                    return Err(JobError::RolledBack(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn manifest_of(&self, barrier: Barrier, snapshots: Vec<Snapshot>) -> Manifest {
+        let settings = self.attempt.settings;
+        let mut manifest = Manifest {
+            checkpoint: barrier.checkpoint,
+            parallelism: settings.parallelism,
+            shards: settings.shards,
+            complete: barrier.last && self.complete,
+            splits: Vec::new(),
+            state: Vec::new(),
+            transactions: Vec::new(),
+            counts: self.counts.clone(),
+        };
+        for snapshot in snapshots {
+            manifest.splits.extend(snapshot.splits);
+            manifest.state.extend(snapshot.state);
+            manifest.transactions.extend(snapshot.transactions);
+            for (name, count) in snapshot.counts {
+                *manifest.counts.entry(name).or_default() += count;
+            }
+        }
+        manifest
+    }
+
+    fn decided(&mut self, checkpoint: CheckpointId) {
+        self.attempt
+            .progress
+            .send_modify(|progress| progress.decided(checkpoint));
+        let Some(manifest) = self.manifest.take() else {
+            return;
+        };
+        let (job, epoch) = (&self.attempt.plan.job, self.epoch);
+        let in_doubt = manifest.transactions.len();
+        info!(%job, %epoch, %checkpoint, in_doubt, "decided");
+        for (id, source) in &self.attempt.plan.sources {
+            let (id, source, manifest) = (id.clone(), Arc::clone(source), Arc::clone(&manifest));
+            self.tasks.spawn(async move {
+                let notified = source.notify(&id, &manifest).await;
+                notified.map_err(|cause| {
+                    JobError::Source {
+                        source_id: id,
+                        cause,
+                    }
+                    .into()
+                })
+            });
+        }
+    }
+
+    fn request(&self, request: LogRequest) -> Result<(), JobError> {
+        self.log.try_send(request).map_err(|_| {
+            JobError::RolledBack("the checkpoint log does not take requests".to_owned())
+        })
+    }
+
+    /// Ends all tasks: they come to their end by themselves once nobody talks to them. Returns the first failure. If the
+    /// job is told to leave at once, those that have not ended are dropped.
+    async fn tear_down(&mut self, mut stop: watch::Receiver<Stop>) -> Option<JobError> {
+        // Committers end when decisions do, sources when barriers do, everything behind a source with it.
+        self.decisions.clear();
+        (self.log, _) = mpsc::channel(1);
+        self.barriers.clear();
+        self.events.close();
+        let deadline = Instant::now() + GRACE;
+        let mut first = None;
+        loop {
+            // Events are closed: a task that waits to tell one must not wait for ever.
+            tokio::select! {
+                biased;
+                task = self.tasks.join_next() => match task {
+                    None => return first,
+                    Some(Ok(Err(Failure::Error(error)))) => {
+                        warn!(job = %self.attempt.plan.job, error = chain(&*error), "a subtask failed");
+                        first.get_or_insert(*error);
+                    }
+                    Some(Err(error)) if error.is_panic() => {
+                        first.get_or_insert_with(|| panicked(error));
+                    }
+                    Some(Ok(Ok(()) | Err(Failure::Cancelled)) | Err(_)) => {}
+                },
+                () = left(&mut stop) => {
+                    self.tasks.shutdown().await;
+                    return first;
+                }
+                () = sleep_until(deadline) => {
+                    warn!(job = %self.attempt.plan.job, "subtasks did not end in time: dropped");
+                    self.tasks.shutdown().await;
+                    return first;
+                }
+            }
+        }
+    }
+}
+
+async fn too_late(under_way: Option<(Barrier, Instant)>) -> Barrier {
+    match under_way {
+        Some((barrier, deadline)) => {
+            sleep_until(deadline).await;
+            barrier
+        }
+        None => std::future::pending().await,
+    }
+}
