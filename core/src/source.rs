@@ -102,7 +102,8 @@ pub trait SourceReader: Send + 'static {
     /// Waits for what comes next.
     ///
     /// *Cancel safety*: it must be cancel safe. If the future is dropped, nothing is lost: the next call returns
-    /// what this one would have. The runtime drops it whenever a barrier comes first.
+    /// what this one would have. The runtime drops it whenever something else comes first: a barrier, or records that have
+    /// waited long enough for a batch to fill.
     /// *After an error* the reader is dropped; the job rolls back or stops.
     async fn next(&mut self) -> Result<SourceEvent<Self::Record, Self::Position>, SourceError>;
 }

@@ -31,7 +31,7 @@ impl FlushClock {
         }
     }
 
-    /// Returns when the oldest record has waited long enough; never, if there is none.
+    /// Returns once the first record since the last time has waited long enough; never, if none came.
     ///
     /// Cancel safety: it is. The time goes on.
     pub(super) async fn due(&mut self) {

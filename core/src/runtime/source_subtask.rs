@@ -53,10 +53,12 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         &mut self,
         subtask: &mut Subtask<S::Record, N>,
     ) -> Result<(), Failure> {
+        let mut flush = FlushClock::new();
         if self.reader.is_none() {
+            // Windows that were restored may close now.
+            flush.start();
             self.exhausted(subtask).await?;
         }
-        let mut flush = FlushClock::new();
         loop {
             // A source that always has something, before a chain that never waits, would keep its worker for ever: no
             // barrier would get through, as channels refuse a task that has used up its turn.

@@ -21,9 +21,9 @@ pub(crate) enum Verdict {
 impl PreparedTransaction {
     /// Whether this is the transaction that the cluster tells of, and not one after it under the same id.
     ///
-    /// Producer and epoch alone prove nothing, as one epoch could write two transactions, one after the other: the start
-    /// must agree too. A commit by `EndTxn` of version 5, which only a tool of others would send, raises the epoch by one,
-    /// and so does the broker's own abort when the time is over.
+    /// Producer and epoch alone prove nothing: one epoch could write two transactions, one after the other, and the next
+    /// producer under the id has the next epoch. But that is what this transaction has too once the broker aborts it, or
+    /// tries to, or `EndTxn` of version 5 ends it, which only a tool of others would send. So the start tells.
     pub(crate) fn is_newest(&self, found: &TransactionDescription) -> bool {
         let raised = self.producer_epoch.checked_add(1);
         let same_epoch =
@@ -48,6 +48,8 @@ pub(crate) fn verdict(
     match &found.state {
         TransactionState::Other(name) => Verdict::Unclear(format!("it is {name}")),
         TransactionState::Ongoing if ours && same_epoch => Verdict::Commit,
+        // An abort that the broker could not write down yet. Nothing is lost until it is.
+        TransactionState::Ongoing if ours => Verdict::Unclear("its producer is fenced".to_owned()),
         TransactionState::PrepareCommit if ours => Verdict::Committing,
         TransactionState::CompleteCommit if ours => Verdict::Committed,
         TransactionState::PrepareAbort | TransactionState::CompleteAbort if ours => {
@@ -115,12 +117,12 @@ mod tests {
         assert_eq!(found("CompleteCommit", 14, 4, START), Verdict::Committed);
         for (state, producer, epoch, start) in [
             ("Ongoing", 14, 3, START + 1), // a second transaction of the same producer
-            ("Ongoing", 14, 4, START), // nobody's: an epoch that goes on is never the same transaction
+            ("Ongoing", 14, 4, START + 9), // the next one
             ("Ongoing", 14, 5, START + 9), // a newer one
-            ("Ongoing", 15, 3, START), // another producer, after the epochs were used up
-            ("Empty", 14, 3, -1),      // prepared by nobody
-            ("Empty", 14, 5, -1),      // fenced
-            ("Empty", 15, 0, -1),      // fenced, with a new producer
+            ("Ongoing", 15, 3, START),     // another producer, after the epochs were used up
+            ("Empty", 14, 3, -1),          // prepared by nobody
+            ("Empty", 14, 5, -1),          // fenced
+            ("Empty", 15, 0, -1),          // fenced, with a new producer
             ("PrepareAbort", 14, 4, START), // time is over
             ("CompleteAbort", 14, 4, START), // time is over, or an abort after a commit
             ("CompleteAbort", 14, 3, START), // aborted by request
@@ -134,6 +136,9 @@ mod tests {
             );
         }
         assert!(matches!(verdict(&handle(), None), Verdict::AskEvidence(_)));
-        assert!(matches!(found("Dead", 14, 3, START), Verdict::Unclear(_)));
+        for (state, epoch) in [("Dead", 3), ("Ongoing", 4)] {
+            let verdict = found(state, 14, epoch, START);
+            assert!(matches!(verdict, Verdict::Unclear(_)), "{state} {epoch}");
+        }
     }
 }
