@@ -12,7 +12,7 @@ use super::counts::Counters;
 use super::failure::JobError;
 use super::plan::Plan;
 use super::restart::{RestartStrategy, Restarts};
-use super::stop::Stop;
+use super::stop::{Stop, asked_to_stop};
 use crate::checkpoint::CheckpointStore;
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, TransactionId};
@@ -359,7 +359,7 @@ impl Job {
             tokio::select! {
                 biased;
                 // Asked to stop while nothing runs: everything decided is in the store, and settled at the next start.
-                _ = stop.wait_for(|stop| *stop != Stop::No) => return Ok(JobEnd::Left),
+                () = asked_to_stop(&mut stop) => return Ok(JobEnd::Left),
                 () = tokio::time::sleep(delay) => {}
             }
         }

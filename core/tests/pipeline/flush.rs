@@ -3,11 +3,7 @@
 use std::future::Future;
 
 use cofferdam::memory::MemorySink;
-use cofferdam::{
-    CheckpointId, JobEnd, JobHandle, NoEventTime, Pipeline, RestartStrategy, Source, SourceBatch,
-    SourceError, SourceEvent, SourceReader, SplitId, async_trait,
-};
-use tokio::time::Instant;
+use cofferdam::{JobEnd, JobHandle, NoEventTime, Pipeline};
 
 use crate::plan::{HOUR, Op, Plan};
 use crate::rows::{Row, Rows};
@@ -75,74 +71,4 @@ async fn records_do_not_wait_between_subtasks_nor_behind_a_window() {
         assert_eq!(world.results.visible().len(), 1);
         assert_eq!(world.late.visible(), [(1, 2)]);
     }
-}
-
-/// Always has a number, until something is written.
-#[derive(Debug, Clone)]
-struct Busy(Plan);
-
-#[async_trait]
-impl Source for Busy {
-    type Record = u64;
-    type Position = u64;
-    type Reader = BusyReader;
-
-    async fn splits(&self, _: &[SplitId]) -> Result<Vec<SplitId>, SourceError> {
-        Ok(vec![SplitId::new("busy")])
-    }
-
-    async fn open(&self, _: Vec<(SplitId, Option<u64>)>) -> Result<BusyReader, SourceError> {
-        Ok(BusyReader {
-            plan: self.0.clone(),
-            since: Instant::now(),
-            next: 0,
-        })
-    }
-
-    async fn notify(&self, _: CheckpointId, _: &[(SplitId, u64)]) -> Result<(), SourceError> {
-        Ok(())
-    }
-}
-
-struct BusyReader {
-    plan: Plan,
-    since: Instant,
-    next: u64,
-}
-
-#[async_trait]
-impl SourceReader for BusyReader {
-    type Record = u64;
-    type Position = u64;
-
-    async fn next(&mut self) -> Result<SourceEvent<u64, u64>, SourceError> {
-        if self.plan.calls(Op::Write) > 0 {
-            return Ok(SourceEvent::End);
-        }
-        assert!(self.since.elapsed() < ms(10_000), "nothing is written");
-        self.next += 1;
-        Ok(SourceEvent::Batch(SourceBatch {
-            split: SplitId::new("busy"),
-            records: vec![self.next],
-            position: self.next,
-            skipped: 0,
-        }))
-    }
-}
-
-// In real time: the clock of tests moves when nobody is busy.
-#[tokio::test]
-async fn the_few_of_many_do_not_wait_either() {
-    let plan = Plan::none();
-    let world = World::new();
-    let sink = MemorySink::new();
-    let job = Pipeline::new("faults")
-        .source("numbers", Busy(plan.clone()), NoEventTime)
-        .filter(|number| *number == 1)
-        .sink("few", world.faulty(&sink, &plan))
-        .job(world.store(&plan))
-        .restart(RestartStrategy::Never)
-        .checkpoint_interval(HOUR);
-    assert_eq!(run(job, &plan).await.end(), Some(JobEnd::Completed));
-    assert_eq!(sink.visible(), [1]);
 }

@@ -8,6 +8,8 @@ mod ambiguous;
 #[cfg(test)]
 mod at_least_once;
 #[cfg(test)]
+mod busy;
+#[cfg(test)]
 mod double_start;
 #[cfg(test)]
 mod faults;

@@ -1,7 +1,5 @@
 //! The start of a run: checks, and an end to all that older epochs left.
 
-use std::collections::HashMap;
-
 use cofferdam::{Fence, InDoubt, JobId, SinkError};
 use kafka_protocol::messages::TopicName;
 use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -25,11 +23,6 @@ impl Site {
         self.check_topic(deadline).await?;
         self.check_timeout(fence, deadline).await?;
         self.check_age_of_state(fence, deadline).await?;
-        let decided: HashMap<&str, &PreparedTransaction> = fence
-            .decided
-            .iter()
-            .map(|(_, handle)| (&*handle.transactional_id, handle))
-            .collect();
         let prefix = self.names.of_sink(&fence.job, &fence.sink);
         let listed = self.transactions.list(&prefix, deadline).await;
         let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
@@ -50,7 +43,8 @@ impl Site {
             }
             let id = &found.transactional_id;
             // What is decided is spared, and not all that has its id: committed, it made way for the transaction after it.
-            if decided.get(&**id).is_some_and(|one| one.is_newest(&found)) {
+            let mut decided = fence.decided.iter();
+            if decided.any(|(_, handle)| handle.is_newest(&found)) {
                 continue;
             }
             let fenced = self

@@ -26,9 +26,11 @@ impl PreparedTransaction {
     /// tries to, or `EndTxn` of version 5 ends it, which only a tool of others would send. So the start tells.
     pub(crate) fn is_newest(&self, found: &TransactionDescription) -> bool {
         let raised = self.producer_epoch.checked_add(1);
-        let same_epoch =
-            found.producer_epoch == self.producer_epoch || Some(found.producer_epoch) == raised;
-        found.producer_id == self.producer_id && found.started_at == self.started_at && same_epoch
+        let epochs = [Some(self.producer_epoch), raised];
+        found.transactional_id == self.transactional_id
+            && found.producer_id == self.producer_id
+            && found.started_at == self.started_at
+            && epochs.contains(&Some(found.producer_epoch))
     }
 }
 

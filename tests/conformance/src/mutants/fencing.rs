@@ -18,6 +18,17 @@ async fn abort_where(
     Ok(stale.iter().map(|id| sink.undecided_one(id)).collect())
 }
 
+/// A recovery that is sound but for what it takes for stale.
+async fn sweep_where(
+    sink: &Sink,
+    fence: &Fence<ReferenceHandle>,
+    is_to_go: impl Fn(&TransactionId) -> bool + Send,
+) -> Result<Vec<InDoubt>, SinkError> {
+    sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+    sink.refuse_unknown_output(fence).await?;
+    abort_where(sink, is_to_go).await
+}
+
 fn is_ours(id: &TransactionId, fence: &Fence<ReferenceHandle>) -> bool {
     id.job == fence.job && id.sink == fence.sink
 }
@@ -59,9 +70,7 @@ impl Bug for PrefixMatch {
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
-        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
-        sink.refuse_unknown_output(fence).await?;
-        abort_where(sink, |id| {
+        sweep_where(sink, fence, |id| {
             let matches = id.to_string().starts_with(fence.job.as_str());
             matches && id.epoch < fence.epoch && !is_decided(id, fence)
         })
@@ -126,9 +135,7 @@ impl Bug for SweepsItself {
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
-        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
-        sink.refuse_unknown_output(fence).await?;
-        abort_where(sink, |id| {
+        sweep_where(sink, fence, |id| {
             is_ours(id, fence) && id.epoch <= fence.epoch && !is_decided(id, fence)
         })
         .await
@@ -149,9 +156,7 @@ impl Bug for SparesTheLast {
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
-        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
-        sink.refuse_unknown_output(fence).await?;
-        abort_where(sink, |id| {
+        sweep_where(sink, fence, |id| {
             is_stale(id, fence) && id.epoch.next() < fence.epoch
         })
         .await
@@ -172,10 +177,8 @@ impl Bug for SparesNames {
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
-        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
-        sink.refuse_unknown_output(fence).await?;
         let name = |id: &TransactionId| (id.epoch, id.subtask, id.checkpoint.0 % 2);
-        abort_where(sink, |id| {
+        sweep_where(sink, fence, |id| {
             let mut decided = fence.decided.iter();
             is_stale(id, fence) && !decided.any(|(decided, _)| name(decided) == name(id))
         })
