@@ -13,8 +13,6 @@
 use std::fmt;
 
 const MAGIC: &str = "COFFERDAM";
-/// Rises when a reader of the version before could not read what is written now.
-const VERSION: u32 = 1;
 /// Longest header that can be valid; bounds the search for its end in hostile bytes.
 const MAX_HEADER: usize = 80;
 
@@ -27,6 +25,17 @@ pub(crate) enum Kind {
     Log,
     /// Operator state of one subtask.
     State,
+}
+
+impl Kind {
+    /// The format version that is written, and the only one that is read. It rises when a program of the version before
+    /// could not read what is written now.
+    const fn version(self) -> u32 {
+        match self {
+            Self::Handle => 1,
+            Self::Log | Self::State => 2,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -55,11 +64,24 @@ pub enum EnvelopeError {
     },
     /// A newer program wrote it.
     #[error(
-        "it has format version {found}, and this program reads up to version {VERSION}: run a newer program"
+        "it has format version {found}, and this program reads version {read}: run a newer program"
     )]
     NewerVersion {
         /// The version in the header.
         found: u32,
+        /// The version that this program reads.
+        read: u32,
+    },
+    /// An older program wrote it.
+    #[error(
+        "it has format version {found}, and this program reads version {read}: let the program that wrote it finish the \
+         job, or start again with an empty checkpoint store and empty outputs"
+    )]
+    OlderVersion {
+        /// The version in the header.
+        found: u32,
+        /// The version that this program reads.
+        read: u32,
     },
     /// It is shorter or longer than its header says.
     #[error("its header says {expected} bytes, but {found} bytes follow: it was cut or added to")]
@@ -83,7 +105,8 @@ pub enum EnvelopeError {
 pub(crate) fn seal(kind: Kind, content: &[u8]) -> Vec<u8> {
     let checksum = crc32fast::hash(content);
     let mut bytes = format!(
-        "{MAGIC} {kind} {VERSION} {} {checksum:08x}\n",
+        "{MAGIC} {kind} {} {} {checksum:08x}\n",
+        kind.version(),
         content.len()
     )
     .into_bytes();
@@ -103,15 +126,21 @@ pub(crate) fn open(expected: Kind, bytes: &[u8]) -> Result<&[u8], EnvelopeError>
     let &[MAGIC, kind, version, length, checksum] = fields.as_slice() else {
         return Err(EnvelopeError::NotOurs);
     };
-    let found: u32 = version.parse().map_err(|_| EnvelopeError::NotOurs)?;
-    if found > VERSION {
-        return Err(EnvelopeError::NewerVersion { found });
+    let (found, read): (u32, u32) = (
+        version.parse().map_err(|_| EnvelopeError::NotOurs)?,
+        expected.version(),
+    );
+    if found > read {
+        return Err(EnvelopeError::NewerVersion { found, read });
     }
     if kind != expected.to_string() {
         return Err(EnvelopeError::OtherKind {
             expected: expected.to_string(),
             found: kind.to_owned(),
         });
+    }
+    if found < read {
+        return Err(EnvelopeError::OlderVersion { found, read });
     }
     let content = content.get(1..).ok_or(EnvelopeError::NotOurs)?;
     let (length, found): (u64, u64) = (
@@ -148,10 +177,19 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_named_before_anything_else() {
-        let newer = b"COFFERDAM log 2 99 zz\nwhatever";
+        let newer = b"COFFERDAM log 3 99 zz\nwhatever";
         assert_eq!(
             open(Kind::Log, newer),
-            Err(EnvelopeError::NewerVersion { found: 2 })
+            Err(EnvelopeError::NewerVersion { found: 3, read: 2 })
+        );
+    }
+
+    #[test]
+    fn an_older_version_is_refused() {
+        let older = b"COFFERDAM log 1 2 zz\n{}";
+        assert_eq!(
+            open(Kind::Log, older),
+            Err(EnvelopeError::OlderVersion { found: 1, read: 2 })
         );
     }
 

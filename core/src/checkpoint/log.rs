@@ -6,6 +6,10 @@
 //! next number free again. Two things make that harmless: after each create the log is listed, and a record that is not
 //! the newest does not count for its writer; and each record names the decision before it, so that a reader follows
 //! that chain from the newest record and never meets one that was written into a gap.
+//!
+//! Each record also carries the newest *settled* checkpoint: everything that it and older checkpoints name is committed,
+//! or its loss accepted. A later start asks no outside system about a settled checkpoint. While checkpoints keep coming,
+//! their decisions carry this for free; a record of its own is written at the end of a run and after recovery.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +21,7 @@ use super::manifest::{Manifest, StatePart};
 use super::store::{CheckpointStore, Create};
 use super::{CheckpointError, state};
 use crate::envelope::{self, Kind};
-use crate::identity::{CheckpointId, Epoch, JobId};
+use crate::identity::{CheckpointId, Epoch, JobId, TransactionId};
 
 const LOG: &str = "log/";
 
@@ -41,6 +45,8 @@ struct LogRecord {
     nonce: Nonce,
     /// The number of the newest decision below this record.
     previous_decision: Option<u64>,
+    /// The newest checkpoint that is known to be settled.
+    settled: Option<CheckpointId>,
     #[serde(flatten)]
     event: LogEvent,
 }
@@ -49,17 +55,46 @@ struct LogRecord {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum LogEvent {
     Takeover,
-    Decision { manifest: Manifest },
+    Decision {
+        manifest: Manifest,
+    },
+    /// The newest decision is settled, as the record's `settled` says.
+    Settled {
+        /// Transactions whose loss an operator accepted.
+        accepted: Vec<TransactionId>,
+    },
 }
 
-/// What came of writing a decision.
+impl LogEvent {
+    /// Returns whether both may be of one and the same request to write a record.
+    fn is_same_request(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Takeover, Self::Takeover) | (Self::Settled { .. }, Self::Settled { .. }) => true,
+            (Self::Decision { manifest: one }, Self::Decision { manifest: other }) => {
+                one.checkpoint == other.checkpoint
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Outcome of writing a record under an epoch that was taken before.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decide {
-    /// The checkpoint is decided.
-    Decided,
-    /// A newer epoch runs. Whether the checkpoint is decided is for that epoch to see.
+pub(crate) enum Written {
+    /// The record counts: the checkpoint is decided, or settled.
+    Done,
+    /// A newer epoch runs. Whether the record counts is for that epoch to see.
     Fenced { by: Epoch },
+}
+
+/// The newest decision in the log, and all checkpoints that are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    pub(crate) newest: Option<Manifest>,
+    /// Whether everything that the newest decision names is recorded as settled.
+    pub(crate) settled: bool,
+    pub(crate) kept: Vec<CheckpointId>,
 }
 
 /// The log of one job, held under one epoch.
@@ -73,6 +108,10 @@ pub(crate) struct CheckpointLog {
     newest: u64,
     /// The number of the newest decision.
     newest_decision: Option<u64>,
+    /// The newest settled checkpoint.
+    settled: Option<CheckpointId>,
+    /// The numbers of settled records of this epoch: each is deleted once a newer record carries what it says.
+    settled_records: Vec<u64>,
     /// Record numbers and state parts of the decided checkpoints that are kept.
     kept: BTreeMap<CheckpointId, (u64, Vec<StatePart>)>,
 }
@@ -90,9 +129,10 @@ impl CheckpointLog {
             if let Some((number, record)) = log.newest_record().await? {
                 log.newest = number;
                 log.epoch = record.epoch;
+                log.settled = record.settled;
                 log.newest_decision = match record.event {
                     LogEvent::Decision { .. } => Some(number),
-                    LogEvent::Takeover => record.previous_decision,
+                    LogEvent::Takeover | LogEvent::Settled { .. } => record.previous_decision,
                 };
                 if record.nonce == log.nonce {
                     return Ok(log);
@@ -100,7 +140,7 @@ impl CheckpointLog {
             }
             log.epoch = log.epoch.next();
             let name = log_name(log.next_number()?);
-            let record = log.record(LogEvent::Takeover)?;
+            let record = seal(&log.record(LogEvent::Takeover))?;
             // Whatever is answered here, the next round reads what is true.
             let _created: Create = log.store.create(&name, record).await?;
         }
@@ -124,6 +164,8 @@ impl CheckpointLog {
             nonce,
             newest: 0,
             newest_decision: None,
+            settled: None,
+            settled_records: Vec::new(),
             kept: BTreeMap::new(),
         }
     }
@@ -132,10 +174,8 @@ impl CheckpointLog {
         self.epoch
     }
 
-    /// The newest decided checkpoint, with the ids of all that are kept; deletes what no kept checkpoint needs.
-    pub(crate) async fn recover(
-        &mut self,
-    ) -> Result<(Option<Manifest>, Vec<CheckpointId>), CheckpointError> {
+    /// Reads the newest decided checkpoint and the ids of all that are kept; deletes what no kept checkpoint needs.
+    pub(crate) async fn recover(&mut self) -> Result<Decisions, CheckpointError> {
         let mut newest = None;
         let mut next = self.newest_decision;
         while let Some(number) = next {
@@ -155,7 +195,7 @@ impl CheckpointLog {
                 // since, by a process that had listed the log before: it is in a gap, and does not count.
                 None
                 | Some(LogRecord {
-                    event: LogEvent::Takeover,
+                    event: LogEvent::Takeover | LogEvent::Settled { .. },
                     ..
                 }) if newest.is_some() => None,
                 _ => {
@@ -165,7 +205,12 @@ impl CheckpointLog {
             };
         }
         self.delete_unnamed().await?;
-        Ok((newest, self.kept.keys().copied().collect()))
+        let newest_checkpoint = newest.as_ref().map(|newest| newest.checkpoint);
+        Ok(Decisions {
+            settled: newest_checkpoint.is_some() && newest_checkpoint <= self.settled,
+            newest,
+            kept: self.kept.keys().copied().collect(),
+        })
     }
 
     /// Deletes older records that are not kept, and state parts of older epochs that no kept decision names.
@@ -190,33 +235,82 @@ impl CheckpointLog {
 
     /// Writes the decision for a checkpoint. After an error nothing is known: call again with the same manifest, until
     /// it answers.
-    pub(crate) async fn decide(&mut self, manifest: &Manifest) -> Result<Decide, CheckpointError> {
-        let number = self.next_number()?;
-        let record = self.record(LogEvent::Decision {
+    pub(crate) async fn decide(&mut self, manifest: &Manifest) -> Result<Written, CheckpointError> {
+        let event = LogEvent::Decision {
             manifest: manifest.clone(),
-        })?;
-        if self.store.create(&log_name(number), record).await? == Create::Exists {
-            match self.read(number).await? {
-                // One's own, of which the answer was lost.
-                Some(record) if record.nonce == self.nonce => {}
-                Some(record) => return Ok(Decide::Fenced { by: record.epoch }),
-                // There a moment ago, and deleted since: the log has moved on far beyond.
-                None => return self.fenced().await,
-            }
+        };
+        let written = self.write(event).await?;
+        if written == Written::Done {
+            self.newest_decision = Some(self.newest);
+            let entry = (self.newest, manifest.state.clone());
+            self.kept.insert(manifest.checkpoint, entry);
         }
-        if self.numbers().await?.last() != Some(&number) {
-            return self.fenced().await;
-        }
-        (self.newest, self.newest_decision) = (number, Some(number));
-        self.kept
-            .insert(manifest.checkpoint, (number, manifest.state.clone()));
-        Ok(Decide::Decided)
+        Ok(written)
     }
 
-    async fn fenced(&self) -> Result<Decide, CheckpointError> {
+    /// Notes that a decided checkpoint, and all before it, is settled. The next record carries it to the store.
+    pub(crate) fn note_settled(&mut self, checkpoint: CheckpointId) {
+        self.settled = self.settled.max(Some(checkpoint));
+    }
+
+    /// Records that the newest decided checkpoint is settled. After an error nothing is known: call again, until it
+    /// answers.
+    pub(crate) async fn settle(
+        &mut self,
+        checkpoint: CheckpointId,
+        accepted: &[TransactionId],
+    ) -> Result<Written, CheckpointError> {
+        self.note_settled(checkpoint);
+        let accepted = accepted.to_vec();
+        let written = self.write(LogEvent::Settled { accepted }).await?;
+        if written == Written::Done {
+            self.settled_records.push(self.newest);
+        }
+        Ok(written)
+    }
+
+    /// Writes the next record.
+    async fn write(&mut self, event: LogEvent) -> Result<Written, CheckpointError> {
+        let record = self.record(event);
+        let content = seal(&record)?;
+        loop {
+            let number = self.next_number()?;
+            if self
+                .store
+                .create(&log_name(number), content.clone())
+                .await?
+                == Create::Exists
+            {
+                match self.read(number).await? {
+                    // This request, of which the answer was lost.
+                    Some(found)
+                        if found.nonce == self.nonce
+                            && found.event.is_same_request(&record.event) => {}
+                    // An earlier request of this epoch, of which the answer was lost: the number is taken.
+                    Some(found)
+                        if found.nonce == self.nonce
+                            && matches!(found.event, LogEvent::Settled { .. }) =>
+                    {
+                        self.newest = number;
+                        continue;
+                    }
+                    Some(found) => return Ok(Written::Fenced { by: found.epoch }),
+                    // It was there a moment ago, and is deleted: the log has moved far beyond it.
+                    None => return self.fenced().await,
+                }
+            }
+            if self.numbers().await?.last() != Some(&number) {
+                return self.fenced().await;
+            }
+            self.newest = number;
+            return Ok(Written::Done);
+        }
+    }
+
+    async fn fenced(&self) -> Result<Written, CheckpointError> {
         let newest = self.newest_record().await?;
         let by = newest.map_or(self.epoch.next(), |(_, record)| record.epoch);
-        Ok(Decide::Fenced { by })
+        Ok(Written::Fenced { by })
     }
 
     /// Deletes a decided checkpoint: its record first, so that a crash leaves no record that names missing parts.
@@ -227,6 +321,13 @@ impl CheckpointLog {
                 self.store.delete(&part.object).await?;
             }
             self.kept.remove(&checkpoint);
+        }
+        while let Some(number) = self.settled_records.first().copied() {
+            if number == self.newest {
+                break;
+            }
+            self.store.delete(&log_name(number)).await?;
+            self.settled_records.remove(0);
         }
         Ok(())
     }
@@ -292,21 +393,25 @@ impl CheckpointLog {
         Ok(Some(record))
     }
 
-    fn record(&self, event: LogEvent) -> Result<Vec<u8>, CheckpointError> {
-        let record = LogRecord {
+    fn record(&self, event: LogEvent) -> LogRecord {
+        LogRecord {
             job: self.job.clone(),
             epoch: self.epoch,
             nonce: self.nonce.clone(),
             previous_decision: self.newest_decision,
+            settled: self.settled,
             event,
-        };
-        let content =
-            serde_json::to_vec_pretty(&record).map_err(|error| CheckpointError::Malformed {
-                object: "a new record".to_owned(),
-                cause: error.to_string(),
-            })?;
-        Ok(envelope::seal(Kind::Log, &content))
+        }
     }
+}
+
+fn seal(record: &LogRecord) -> Result<Vec<u8>, CheckpointError> {
+    let content =
+        serde_json::to_vec_pretty(record).map_err(|error| CheckpointError::Malformed {
+            object: "a new record".to_owned(),
+            cause: error.to_string(),
+        })?;
+    Ok(envelope::seal(Kind::Log, &content))
 }
 
 fn log_name(number: u64) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{CheckpointId, OperatorId, SourceId, SubtaskIndex, TransactionId};
+use crate::identity::{CheckpointId, OperatorId, SinkId, SourceId, SubtaskIndex, TransactionId};
 use crate::source::SplitId;
 use crate::time::Timestamp;
 
@@ -18,6 +18,8 @@ pub(crate) struct Manifest {
     pub(crate) shards: u32,
     /// Whether all input has ended: then there is nothing to go on with.
     pub(crate) complete: bool,
+    /// The sinks of the pipeline, whether or not they have written anything.
+    pub(crate) sinks: Vec<SinkId>,
     pub(crate) splits: Vec<SplitSnapshot>,
     pub(crate) state: Vec<StatePart>,
     /// Prepared transactions whose commit was not confirmed when the participants voted.

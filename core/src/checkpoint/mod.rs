@@ -16,7 +16,7 @@ pub use directory::DirectoryCheckpointStore;
 pub use memory::MemoryCheckpointStore;
 pub use store::{CheckpointStore, Create, StoreError};
 
-pub(crate) use log::{CheckpointLog, Decide, Nonce};
+pub(crate) use log::{CheckpointLog, Decisions, Nonce, Written};
 pub(crate) use manifest::{Manifest, PreparedTransaction, SplitSnapshot, StatePart};
 pub(crate) use state::{read_state, write_state};
 

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    CheckpointLog, CheckpointStore, Decide, Manifest, MemoryCheckpointStore, Nonce, StatePart,
-    write_state,
+    CheckpointLog, CheckpointStore, Decisions, Manifest, MemoryCheckpointStore, Nonce, StatePart,
+    Written, write_state,
 };
 use crate::identity::{CheckpointId, JobId, OperatorId, SubtaskIndex};
 
@@ -30,6 +30,7 @@ fn manifest(checkpoint: u64) -> Manifest {
         parallelism: 1,
         shards: 128,
         complete: false,
+        sinks: Vec::new(),
         splits: Vec::new(),
         state: Vec::new(),
         transactions: Vec::new(),
@@ -49,7 +50,7 @@ async fn take_over(store: &Arc<dyn CheckpointStore>) -> CheckpointLog {
 /// Takes over and reads what is there; returns the ids, too.
 async fn recover(store: &Arc<dyn CheckpointStore>) -> (CheckpointLog, Vec<u64>) {
     let mut log = take_over(store).await;
-    let (newest, kept) = log.recover().await.unwrap();
+    let Decisions { newest, kept, .. } = log.recover().await.unwrap();
     assert_eq!(newest.map(|newest| newest.checkpoint), kept.last().copied());
     (log, kept.iter().map(|checkpoint| checkpoint.0).collect())
 }
@@ -57,7 +58,7 @@ async fn recover(store: &Arc<dyn CheckpointStore>) -> (CheckpointLog, Vec<u64>) 
 async fn decide(log: &mut CheckpointLog, checkpoint: u64) {
     assert_eq!(
         log.decide(&manifest(checkpoint)).await.unwrap(),
-        Decide::Decided
+        Written::Done
     );
 }
 

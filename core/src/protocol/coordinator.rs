@@ -46,6 +46,8 @@ pub enum CoordinatorEvent<S> {
     Undecidable(CheckpointId, String),
     /// The log answered that a newer epoch holds the job.
     Fenced(Epoch),
+    /// The log records that this checkpoint is settled.
+    Settled(CheckpointId),
     /// All that a participant had prepared up to this checkpoint is committed.
     Confirmed {
         /// Up to which.
@@ -66,6 +68,8 @@ pub enum CoordinatorAction<S> {
         barrier: Barrier,
         /// What the participants gave with their votes, in their order.
         snapshots: Vec<S>,
+        /// The newest older checkpoint that is settled: everything that it and those before it name is committed.
+        settled: Option<CheckpointId>,
     },
     /// Tell all participants.
     Notify(Decision),
@@ -75,7 +79,10 @@ pub enum CoordinatorAction<S> {
     RollBack(String),
     /// A newer epoch holds the job: end, touch nothing.
     StopFenced(Epoch),
-    /// The last checkpoint is decided and everything is committed.
+    /// Everything that this checkpoint and older ones name is committed, and no later checkpoint follows: record that in
+    /// the log.
+    Settle(CheckpointId),
+    /// The last checkpoint is decided, everything is committed, and the log says so.
     Finish,
 }
 
@@ -89,6 +96,8 @@ enum Phase<S> {
     Deciding(Barrier),
     /// The last checkpoint is decided.
     Draining,
+    /// Everything is committed, and the log is about to say so.
+    Settling(CheckpointId),
     /// Rolled back, fenced or finished: no event changes anything any more.
     Over,
 }
@@ -154,10 +163,18 @@ impl<S> Coordinator<S> {
                 ),
                 _ => Vec::new(),
             },
+            // Everything is committed: the newer epoch finds that out by itself.
+            CoordinatorEvent::Fenced(_) if matches!(self.phase, Phase::Settling(_)) => {
+                self.finish()
+            }
             CoordinatorEvent::Fenced(by) => {
                 self.phase = Phase::Over;
                 vec![CoordinatorAction::StopFenced(by)]
             }
+            CoordinatorEvent::Settled(checkpoint) => match self.phase {
+                Phase::Settling(settling) if settling == checkpoint => self.finish(),
+                _ => Vec::new(),
+            },
             CoordinatorEvent::Confirmed {
                 checkpoint,
                 participant,
@@ -212,6 +229,7 @@ impl<S> Coordinator<S> {
         vec![CoordinatorAction::Decide {
             barrier,
             snapshots: votes.into_values().collect(),
+            settled: self.settled(),
         }]
     }
 
@@ -226,7 +244,7 @@ impl<S> Coordinator<S> {
             // The log may hold it, or come to hold it: only recovery can tell. (No participant that voted it down can
             // have voted for it; this is a vote on an older checkpoint, come late.)
             Phase::Deciding(_) => None,
-            Phase::Idle | Phase::Draining | Phase::Over => Some(checkpoint),
+            Phase::Idle | Phase::Draining | Phase::Settling(_) | Phase::Over => Some(checkpoint),
         };
         let newest_decided = self.decided.keys().next_back().copied().unwrap_or_default();
         let mut actions: Vec<_> = undecided
@@ -319,14 +337,29 @@ impl<S> Coordinator<S> {
                 _ => break,
             }
         }
-        let settled = self.decided.values().all(BTreeSet::is_empty);
-        if settled && matches!(self.phase, Phase::Draining) {
-            self.phase = Phase::Over;
-            actions.push(CoordinatorAction::Finish);
-        } else if self.stopping {
+        if self.stopping {
             actions.extend(self.begin(true));
         }
+        let settled = self.decided.values().all(BTreeSet::is_empty);
+        let newest = self.decided.keys().next_back().copied();
+        if let (true, Phase::Draining, Some(newest)) = (settled, &self.phase, newest) {
+            self.phase = Phase::Settling(newest);
+            actions.push(CoordinatorAction::Settle(newest));
+        }
         actions
+    }
+
+    /// The newest decided checkpoint that is settled together with all older ones; `None` if there is none.
+    fn settled(&self) -> Option<CheckpointId> {
+        let confirmed =
+            |(_, missing): &(&CheckpointId, &BTreeSet<ParticipantId>)| missing.is_empty();
+        let settled = self.decided.iter().take_while(confirmed).last();
+        settled.map(|(checkpoint, _)| *checkpoint)
+    }
+
+    fn finish(&mut self) -> Vec<CoordinatorAction<S>> {
+        self.phase = Phase::Over;
+        vec![CoordinatorAction::Finish]
     }
 
     fn roll_back(&mut self, reason: String) -> Vec<CoordinatorAction<S>> {

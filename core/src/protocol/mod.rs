@@ -7,7 +7,7 @@
 //! | [`Coordinator`] | when a barrier goes out, when a checkpoint is decided, dropped or rolled back |
 //! | [`Participant`] | what a sink subtask votes, when it commits and what it confirms |
 //! | [`Alignment`] | which inputs of a subtask are held back until the barrier has come on all |
-//! | [`Settlement`] | the order of recovery: epoch, newest decision, settle, abort what is stale, begin |
+//! | [`Settlement`] | the order of recovery: epoch, newest decision, settle, abort what is stale, record, begin |
 
 mod alignment;
 mod coordinator;
@@ -17,7 +17,7 @@ mod settlement;
 pub use alignment::{Alignment, AlignmentError};
 pub use coordinator::{Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings};
 pub use participant::{Participant, ParticipantAction, ParticipantEvent};
-pub use settlement::{Settlement, SettlementAction, SettlementEvent};
+pub use settlement::{NewestCheckpoint, Settlement, SettlementAction, SettlementEvent};
 
 use crate::identity::CheckpointId;
 

@@ -4,19 +4,34 @@ use std::collections::VecDeque;
 
 use crate::identity::{CheckpointId, Epoch, SinkId, TransactionId};
 
-/// What recovery is told.
+/// The newest decided checkpoint, as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewestCheckpoint<H> {
+    /// Its number.
+    pub checkpoint: CheckpointId,
+    /// The transactions that it names as prepared, oldest first.
+    pub prepared: Vec<(TransactionId, H)>,
+    /// Whether the log records that all of these are settled: committed, or lost with an operator's consent.
+    pub settled: bool,
+    /// Whether all input had ended, so that there is nothing to resume.
+    pub complete: bool,
+}
+
+/// Input of a [`Settlement`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettlementEvent<H> {
     /// The next epoch is taken.
     EpochTaken(Epoch),
-    /// The newest decided checkpoint and what it names as prepared; `None` if none was ever decided.
-    Newest(Option<(CheckpointId, Vec<(TransactionId, H)>)>),
+    /// The newest decided checkpoint; `None` if none was ever decided.
+    Newest(Option<NewestCheckpoint<H>>),
     /// The transaction is committed, now or before.
     Committed(TransactionId),
     /// The transaction is proven lost.
     Lost(TransactionId, String),
     /// What older epochs left of this sink is aborted.
     StaleAborted(SinkId),
+    /// The log records that the checkpoint is settled.
+    Recorded,
 }
 
 /// What is to be done next. A step that gets no answer is done again, for as long as it takes.
@@ -36,6 +51,13 @@ pub enum SettlementAction<H> {
         epoch: Epoch,
         /// What the decided checkpoint names of this sink.
         decided: Vec<(TransactionId, H)>,
+    },
+    /// Record in the log that the newest decided checkpoint is settled.
+    RecordSettled {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The transactions whose loss was accepted.
+        accepted: Vec<TransactionId>,
     },
     /// Restore state and begin, from this checkpoint or from the start.
     Begin(Option<CheckpointId>),
@@ -58,10 +80,15 @@ enum Step {
     Newest,
     Settling,
     Aborting,
+    Recording,
     Over,
 }
 
-/// Recovery: epoch → newest decision → settle → abort what is stale → begin. Never in another order, one step at a time.
+/// Recovery: epoch → newest decision → settle → abort what is stale → record → begin. Never in another order, one step at
+/// a time.
+///
+/// A checkpoint that the log records as settled is not settled again: its evidence may have expired in the outside
+/// system since.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Settlement<H> {
     step: Step,
@@ -71,6 +98,10 @@ pub struct Settlement<H> {
     unsettled: VecDeque<(TransactionId, H)>,
     sinks: VecDeque<SinkId>,
     accepted: Vec<TransactionId>,
+    /// Lost, and accepted.
+    given_up: Vec<TransactionId>,
+    /// Whether the log has to record that the checkpoint is settled.
+    unrecorded: bool,
 }
 
 impl<H: Clone> Settlement<H> {
@@ -87,6 +118,8 @@ impl<H: Clone> Settlement<H> {
             unsettled: VecDeque::new(),
             sinks: sinks.into_iter().collect(),
             accepted,
+            given_up: Vec::new(),
+            unrecorded: false,
         };
         (settlement, SettlementAction::TakeEpoch)
     }
@@ -101,10 +134,13 @@ impl<H: Clone> Settlement<H> {
                 Some(SettlementAction::ReadNewest)
             }
             (Step::Newest, SettlementEvent::Newest(newest)) => {
-                if let Some((checkpoint, prepared)) = newest {
-                    self.checkpoint = Some(checkpoint);
-                    self.unsettled = prepared.iter().cloned().collect();
-                    self.decided = prepared;
+                if let Some(newest) = newest {
+                    self.checkpoint = Some(newest.checkpoint);
+                    if !newest.settled {
+                        self.unrecorded = newest.complete || !newest.prepared.is_empty();
+                        self.unsettled = newest.prepared.iter().cloned().collect();
+                        self.decided = newest.prepared;
+                    }
                 }
                 self.step = Step::Settling;
                 self.settle()
@@ -120,6 +156,9 @@ impl<H: Clone> Settlement<H> {
             {
                 let (transaction, handle) = self.unsettled.pop_front()?;
                 if self.accepted.contains(&transaction) {
+                    // Nothing spares what may be left of it any more.
+                    self.decided.retain(|(id, _)| *id != transaction);
+                    self.given_up.push(transaction);
                     return self.settle();
                 }
                 self.step = Step::Over;
@@ -137,6 +176,7 @@ impl<H: Clone> Settlement<H> {
                 self.sinks.pop_front();
                 self.abort_stale()
             }
+            (Step::Recording, SettlementEvent::Recorded) => self.begin(),
             _ => None,
         }
     }
@@ -167,6 +207,19 @@ impl<H: Clone> Settlement<H> {
                 decided: self.decided.iter().filter(of_sink).cloned().collect(),
             });
         }
+        match self.checkpoint.filter(|_| self.unrecorded) {
+            Some(checkpoint) => {
+                self.step = Step::Recording;
+                Some(SettlementAction::RecordSettled {
+                    checkpoint,
+                    accepted: self.given_up.clone(),
+                })
+            }
+            None => self.begin(),
+        }
+    }
+
+    fn begin(&mut self) -> Option<SettlementAction<H>> {
         self.step = Step::Over;
         Some(SettlementAction::Begin(self.checkpoint))
     }

@@ -59,23 +59,17 @@ impl Attempt<'_> {
         let recovered = tokio::select! {
             biased;
             () = left(&mut stop) => return Ok(JobEnd::Left),
-            recovered = recovery.run(|newest| self.plan.check(newest, self.settings)) => recovered?,
+            recovered = recovery.run(|decisions| self.plan.check(decisions, self.settings)) => recovered?,
         };
         let epoch = recovered.log.epoch();
-        let counts = recovered
-            .newest
-            .as_ref()
-            .map(|newest| newest.counts.clone());
+        let newest = recovered.decisions.newest.as_ref();
+        let counts = newest.map(|newest| newest.counts.clone());
         self.counters.reset(&counts.unwrap_or_default());
-        let checkpoint = recovered.newest.as_ref().map(|newest| newest.checkpoint);
+        let checkpoint = newest.map(|newest| newest.checkpoint);
         info!(job = %self.plan.job, %epoch, checkpoint = checkpoint.map(|id| id.0), "recovered");
         self.progress
             .send_modify(|progress| progress.begun(epoch, checkpoint));
-        if recovered
-            .newest
-            .as_ref()
-            .is_some_and(|newest| newest.complete)
-        {
+        if newest.is_some_and(|newest| newest.complete) {
             return Ok(JobEnd::AlreadyComplete);
         }
         let run = tokio::select! {

@@ -72,8 +72,9 @@ impl<S: TwoPhaseCommitSinkFunction> ErasedSink for Arc<S> {
     }
 }
 
-/// A handle as it is stored.
-pub(crate) fn encode<P: serde::Serialize>(
+/// Encodes a handle in its stored form, and decodes it again: a handle that its stored form can't hold (a NaN in JSON, for
+/// one) is refused before the vote. Found after the decision, it would block every start of the job.
+pub(crate) fn encode<P: serde::Serialize + serde::de::DeserializeOwned>(
     id: &TransactionId,
     prepared: &P,
 ) -> Result<String, SinkError> {
@@ -85,6 +86,14 @@ pub(crate) fn encode<P: serde::Serialize>(
             "it has {} bytes, more than {MAX_HANDLE}",
             content.len()
         )));
+    }
+    let decoded: P = serde_json::from_slice(&content)
+        .map_err(|error| refuse(format!("it can't be read back: {error}")))?;
+    let again = serde_json::to_vec(&decoded).map_err(|error| refuse(error.to_string()))?;
+    if again != content {
+        return Err(refuse(
+            "what is read back is another handle than was written".to_owned(),
+        ));
     }
     // Header and JSON are both text.
     String::from_utf8(envelope::seal(Kind::Handle, &content))

@@ -65,7 +65,8 @@ pub enum JobError {
     /// start.
     #[error(
         "sink {}: transaction {transaction} of a decided checkpoint can't be committed now: {cause}; \
-         it is kept, and committed when the job is started again. Its handle: {handle}", transaction.sink
+         it is kept, and committed when the job is started again. Its handle: {handle}. If it can never be committed, \
+         continue without its records: accept its loss by name: {transaction}", transaction.sink
     )]
     CommitRefused {
         /// Which.

@@ -12,6 +12,7 @@ use super::counts::Counters;
 use super::failure::JobError;
 use super::plan::Plan;
 use super::restart::{RestartStrategy, Restarts};
+use super::resume::Removed;
 use super::stop::{Stop, asked_to_stop};
 use crate::checkpoint::CheckpointStore;
 use crate::error::chain;
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) retained_checkpoints: usize,
     pub(crate) restart: RestartStrategy,
     pub(crate) accepted_losses: Vec<TransactionId>,
+    pub(crate) removed: Removed,
 }
 
 impl Default for Settings {
@@ -57,6 +59,7 @@ impl Default for Settings {
             retained_checkpoints: 3,
             restart: RestartStrategy::default(),
             accepted_losses: Vec::new(),
+            removed: Removed::default(),
         }
     }
 }
@@ -238,11 +241,37 @@ impl Job {
         self
     }
 
-    /// Accepts that the records of a transaction which is proven lost ([`JobError::Lost`]) will never be visible, so
-    /// that the job can go on without them.
+    /// Accepts that the records of a decided transaction may never be visible, so that the job can continue without
+    /// them: one that is proven lost ([`JobError::Lost`]), or one that the sink refuses to commit for good
+    /// ([`JobError::CommitRefused`]). What is left of it in the outside system is aborted.
+    ///
+    /// The checkpoint log records it, so that it is given once.
     #[must_use]
     pub fn accept_loss(mut self, transaction: TransactionId) -> Self {
         self.settings.accepted_losses.push(transaction);
+        self
+    }
+
+    /// Removes a source from the job: the newest checkpoint has its positions, the pipeline no longer has the source, and
+    /// that is on purpose. To rename a source, remove the old name; the new one is read from its start.
+    #[must_use]
+    pub fn remove_source(mut self, name: impl Into<String>) -> Self {
+        self.settings.removed.sources.insert(name.into());
+        self
+    }
+
+    /// Removes an operator from the job: its state in the newest checkpoint is dropped on purpose.
+    #[must_use]
+    pub fn remove_operator(mut self, name: impl Into<String>) -> Self {
+        self.settings.removed.operators.insert(name.into());
+        self
+    }
+
+    /// Removes a sink from the job. The job must have ended cleanly with it before, so that nothing it wrote is in doubt.
+    /// To rename a sink, remove the old name.
+    #[must_use]
+    pub fn remove_sink(mut self, name: impl Into<String>) -> Self {
+        self.settings.removed.sinks.insert(name.into());
         self
     }
 

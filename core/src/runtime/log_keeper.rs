@@ -8,7 +8,7 @@ use tracing::{Instrument, info_span};
 use super::failure::{Failure, JobError};
 use super::patience::ask_store;
 use super::run::Event;
-use crate::checkpoint::{CheckpointLog, Decide, Manifest};
+use crate::checkpoint::{CheckpointLog, Manifest, Written};
 use crate::error::chain;
 use crate::identity::{CheckpointId, JobId};
 use crate::protocol::CoordinatorEvent;
@@ -16,7 +16,11 @@ use crate::protocol::CoordinatorEvent;
 /// What the keeper is asked to do.
 #[derive(Debug)]
 pub(super) enum LogRequest {
-    Decide(Arc<Manifest>),
+    /// Write the decision, with the newest older checkpoint that is settled.
+    Decide(Arc<Manifest>, Option<CheckpointId>),
+    /// Record that a decided checkpoint is settled.
+    Settle(CheckpointId),
+    /// Delete a decided checkpoint.
     Retire(CheckpointId),
 }
 
@@ -36,13 +40,24 @@ pub(super) async fn keep_log(
                 retired.await.map_err(JobError::Checkpoint)?;
                 continue;
             }
-            LogRequest::Decide(manifest) => {
+            LogRequest::Settle(checkpoint) => {
+                let span = info_span!("record_settled", %job, %epoch, %checkpoint);
+                let settled = ask_store!(log.settle(checkpoint, &[])).instrument(span);
+                match settled.await.map_err(JobError::Checkpoint)? {
+                    Written::Done => CoordinatorEvent::Settled(checkpoint),
+                    Written::Fenced { by } => CoordinatorEvent::Fenced(by),
+                }
+            }
+            LogRequest::Decide(manifest, settled) => {
                 let checkpoint = manifest.checkpoint;
+                if let Some(settled) = settled {
+                    log.note_settled(settled);
+                }
                 let span = info_span!("decide", %job, %epoch, %checkpoint);
                 let decided = ask_store!(log.decide(&manifest)).instrument(span);
                 match decided.await {
-                    Ok(Decide::Decided) => CoordinatorEvent::Decided(checkpoint),
-                    Ok(Decide::Fenced { by }) => CoordinatorEvent::Fenced(by),
+                    Ok(Written::Done) => CoordinatorEvent::Decided(checkpoint),
+                    Ok(Written::Fenced { by }) => CoordinatorEvent::Fenced(by),
                     // Unknown: whether it is decided is for recovery to read.
                     Err(error) => {
                         let event = CoordinatorEvent::Undecidable(checkpoint, chain(&error));

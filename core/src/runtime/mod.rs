@@ -17,6 +17,7 @@ mod patience;
 mod plan;
 mod recovery;
 mod restart;
+mod resume;
 mod run;
 mod sink_stage;
 mod site;

@@ -120,50 +120,6 @@ impl Plan {
         }
         Ok(())
     }
-
-    /// Whether the newest checkpoint can be resumed by this pipeline: everything in it needs a place to go.
-    pub(super) fn check(&self, newest: &Manifest, settings: &Settings) -> Result<(), JobError> {
-        let checkpoint = newest.checkpoint;
-        let refuse = |reason: String| Err(JobError::OtherPipeline { checkpoint, reason });
-        if newest.shards != settings.shards {
-            let (stored, set) = (newest.shards, settings.shards);
-            return refuse(format!(
-                "it has {stored} shards, and this job is set to {set}: set it to {stored}, the number is fixed"
-            ));
-        }
-        for split in &newest.splits {
-            if !self.sources.contains_key(&split.source) {
-                return refuse(format!(
-                    "it has positions of source {}, which is gone",
-                    split.source
-                ));
-            }
-        }
-        for part in &newest.state {
-            if !self.operators.contains(&part.operator) {
-                return refuse(format!(
-                    "it has state of operator {}, which is gone",
-                    part.operator
-                ));
-            }
-        }
-        for transaction in &newest.transactions {
-            if transaction.id.job != self.job {
-                let job = &transaction.id.job;
-                return refuse(format!(
-                    "it names a transaction of job {job}: {}",
-                    transaction.id
-                ));
-            }
-            if !self.sinks.contains_key(&transaction.id.sink) {
-                let sink = &transaction.id.sink;
-                return refuse(format!(
-                    "it has a transaction of sink {sink}, which is gone"
-                ));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Two readers of one split would both read its records: only a source can have brought that about.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use tracing::{Instrument, info, info_span};
+use tracing::{Instrument, info, info_span, warn};
 
 use super::backoff::Backoff;
 use super::committer::commit;
@@ -12,19 +12,18 @@ use super::failure::JobError;
 use super::patience::ask_store;
 use super::sink_stage::phase_span;
 use crate::checkpoint::{
-    CheckpointError, CheckpointLog, CheckpointStore, Manifest, Nonce, read_state,
+    CheckpointError, CheckpointLog, CheckpointStore, Decisions, Manifest, Nonce, Written,
+    read_state,
 };
-use crate::error::{SinkError, chain};
+use crate::error::{ErrorKind, SinkError, chain};
 use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SinkId, TransactionId};
-use crate::protocol::{Settlement, SettlementAction, SettlementEvent};
+use crate::protocol::{NewestCheckpoint, Settlement, SettlementAction, SettlementEvent};
 
 /// Where a run begins.
 pub(super) struct Recovered {
     pub(super) log: CheckpointLog,
-    /// The newest decided checkpoint; all that it names is settled.
-    pub(super) newest: Option<Manifest>,
-    /// All decided checkpoints in the log.
-    pub(super) kept: Vec<CheckpointId>,
+    /// The decisions in the log; everything that the newest of them names is settled.
+    pub(super) decisions: Decisions,
 }
 
 /// Takes the next epoch, settles what is decided, aborts what is stale.
@@ -38,16 +37,16 @@ pub(super) struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Runs recovery to its end. `check` looks at the newest checkpoint before anything outside is touched.
+    /// Runs recovery to its end. `check` looks at the decisions before anything outside is touched.
     ///
     /// Cancel safety: dropping the future is a crash; the next recovery starts over.
     pub(super) async fn run(
         &self,
-        check: impl Fn(&Manifest) -> Result<(), JobError>,
+        check: impl Fn(&Decisions) -> Result<(), JobError>,
     ) -> Result<Recovered, JobError> {
         let (mut settlement, first) =
             Settlement::<String>::new(self.sinks.keys().cloned(), self.accepted.to_vec());
-        let (mut log, mut newest, mut kept) = (None, None, Vec::new());
+        let (mut log, mut decisions) = (None, Decisions::default());
         let mut next = Some(first);
         while let Some(action) = next {
             let event = match action {
@@ -56,9 +55,9 @@ impl Recovery<'_> {
                     SettlementEvent::EpochTaken(*self.epoch.get_or_init(|| taken))
                 }
                 SettlementAction::ReadNewest => {
-                    (newest, kept) = self.read_newest(log.as_mut()).await?;
-                    newest.as_ref().map(&check).transpose()?;
-                    SettlementEvent::Newest(newest.as_ref().map(prepared))
+                    decisions = self.read_newest(log.as_mut()).await?;
+                    check(&decisions)?;
+                    SettlementEvent::Newest(newest_of(&decisions))
                 }
                 SettlementAction::Commit(id, handle) => self.settle(id, &handle).await?,
                 SettlementAction::AbortStale {
@@ -66,9 +65,26 @@ impl Recovery<'_> {
                     epoch,
                     decided,
                 } => {
-                    let newest = newest.as_ref().map(|newest| newest.checkpoint);
-                    self.abort_stale(&sink, epoch, newest, &decided).await?;
+                    let newest = decisions.newest.as_ref();
+                    let over = decisions.settled && newest.is_some_and(|newest| newest.complete);
+                    let newest = newest.map(|newest| newest.checkpoint);
+                    let aborted = self.abort_stale(&sink, epoch, newest, &decided, over).await;
+                    match aborted {
+                        // The job has nothing left to do, so it does not depend on its outside systems any more.
+                        Err(error) if over && !error.is_fenced() => {
+                            warn!(job = %self.job, %sink, error = chain(&error), "left as it is");
+                        }
+                        aborted => aborted?,
+                    }
                     SettlementEvent::StaleAborted(sink)
+                }
+                SettlementAction::RecordSettled {
+                    checkpoint,
+                    accepted,
+                } => {
+                    self.record_settled(log.as_mut(), checkpoint, &accepted)
+                        .await?;
+                    SettlementEvent::Recorded
                 }
                 SettlementAction::Begin(_) => break,
                 SettlementAction::StopLost {
@@ -88,7 +104,7 @@ impl Recovery<'_> {
             next = settlement.on(event);
         }
         let log = log.ok_or_else(|| JobError::Plan("recovery took no epoch".to_owned()))?;
-        Ok(Recovered { log, newest, kept })
+        Ok(Recovered { log, decisions })
     }
 
     async fn take_epoch(&self) -> Result<CheckpointLog, JobError> {
@@ -103,15 +119,34 @@ impl Recovery<'_> {
         Ok(take_over.instrument(info_span!("take_over", %job)).await?)
     }
 
-    async fn read_newest(
-        &self,
-        log: Option<&mut CheckpointLog>,
-    ) -> Result<(Option<Manifest>, Vec<CheckpointId>), JobError> {
+    async fn read_newest(&self, log: Option<&mut CheckpointLog>) -> Result<Decisions, JobError> {
         let Some(log) = log else {
-            return Ok((None, Vec::new()));
+            return Ok(Decisions::default());
         };
         let span = info_span!("read_newest", job = %self.job, epoch = %log.epoch());
         Ok(ask_store!(log.recover()).instrument(span).await?)
+    }
+
+    async fn record_settled(
+        &self,
+        log: Option<&mut CheckpointLog>,
+        checkpoint: CheckpointId,
+        accepted: &[TransactionId],
+    ) -> Result<(), JobError> {
+        let Some(log) = log else {
+            return Ok(());
+        };
+        let (job, epoch) = (self.job, log.epoch());
+        let span = info_span!("record_settled", %job, %epoch, %checkpoint);
+        let settle = ask_store!(log.settle(checkpoint, accepted));
+        match settle.instrument(span).await? {
+            Written::Done => Ok(()),
+            Written::Fenced { by } => Err(JobError::Fenced {
+                job: job.clone(),
+                epoch,
+                by,
+            }),
+        }
     }
 
     /// Commits until there is an answer. It can't be given up: records of a decided checkpoint depend on it.
@@ -142,17 +177,27 @@ impl Recovery<'_> {
                 }
                 Ok(Err(error)) => wait(&id, &error, &mut backoff).await,
                 Err(JobError::Lost { reason, .. }) => return Ok(SettlementEvent::Lost(id, reason)),
+                // The sink can prove neither a commit nor a loss, and never will: an operator has decided.
+                Err(JobError::CommitRefused { cause, .. })
+                    if self.accepted.contains(&id) && cause.kind() != ErrorKind::Fenced =>
+                {
+                    let reason = chain(&cause);
+                    warn!(transaction = %id, reason, "its loss is accepted");
+                    return Ok(SettlementEvent::Lost(id, reason));
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
+    /// Aborts what older epochs left in a sink. An error that may pass is tried again, unless it is to be tried `once`.
     async fn abort_stale(
         &self,
         sink: &SinkId,
         epoch: Epoch,
         newest: Option<CheckpointId>,
         decided: &[(TransactionId, String)],
+        once: bool,
     ) -> Result<(), JobError> {
         let Some(erased) = self.sinks.get(sink) else {
             return Ok(());
@@ -171,7 +216,9 @@ impl Recovery<'_> {
                     }
                     return Ok(());
                 }
-                Err(error) if error.kind().is_retriable() => wait(sink, &error, &mut backoff).await,
+                Err(error) if error.kind().is_retriable() && !once => {
+                    wait(sink, &error, &mut backoff).await;
+                }
                 Err(cause) => {
                     return Err(JobError::AbortStale {
                         sink: sink.clone(),
@@ -185,14 +232,20 @@ impl Recovery<'_> {
 
 async fn wait(what: &impl std::fmt::Display, error: &SinkError, backoff: &mut Backoff) {
     let delay = backoff.next();
-    tracing::warn!(%what, error = chain(error), ?delay, "recovery waits");
+    warn!(%what, error = chain(error), ?delay, "recovery waits");
     tokio::time::sleep(delay).await;
 }
 
-fn prepared(manifest: &Manifest) -> (CheckpointId, Vec<(TransactionId, String)>) {
-    let transactions = manifest.transactions.iter();
+fn newest_of(decisions: &Decisions) -> Option<NewestCheckpoint<String>> {
+    let newest = decisions.newest.as_ref()?;
+    let transactions = newest.transactions.iter();
     let pairs = transactions.map(|prepared| (prepared.id.clone(), prepared.handle.clone()));
-    (manifest.checkpoint, pairs.collect())
+    Some(NewestCheckpoint {
+        checkpoint: newest.checkpoint,
+        prepared: pairs.collect(),
+        settled: decisions.settled,
+        complete: newest.complete,
+    })
 }
 
 /// Reads all operator state that a checkpoint names.

@@ -20,7 +20,7 @@ use super::recovery::{Recovered, restore};
 use super::site::Launch;
 use super::stop::{Stop, asked_to_stop, left};
 use super::subtask::Snapshot;
-use crate::checkpoint::Manifest;
+use crate::checkpoint::{Decisions, Manifest};
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch};
 use crate::protocol::{
@@ -91,7 +91,8 @@ impl<'a> Run<'a> {
         attempt: &'a Attempt<'a>,
         recovered: Recovered,
     ) -> Result<Self, JobError> {
-        let Recovered { log, newest, kept } = recovered;
+        let Recovered { log, decisions } = recovered;
+        let Decisions { newest, kept, .. } = decisions;
         let (events_in, events) = mpsc::channel(EVENTS);
         let state = match &newest {
             Some(newest) => restore(&**attempt.store, newest).await?,
@@ -242,13 +243,17 @@ impl<'a> Run<'a> {
     fn act(&mut self, action: CoordinatorAction<Snapshot>) -> Result<Option<End>, JobError> {
         match action {
             CoordinatorAction::Inject(barrier) => self.inject(barrier)?,
-            CoordinatorAction::Decide { barrier, snapshots } => {
+            CoordinatorAction::Decide {
+                barrier,
+                snapshots,
+                settled,
+            } => {
                 self.under_way = None;
                 let manifest = self.manifest_of(barrier, snapshots);
                 check_readers(&manifest)?;
                 let manifest = Arc::new(manifest);
                 self.manifest = Some(Arc::clone(&manifest));
-                self.request(LogRequest::Decide(manifest))?;
+                self.request(LogRequest::Decide(manifest, settled))?;
             }
             CoordinatorAction::Notify(decision) => {
                 for committer in &self.decisions {
@@ -257,6 +262,9 @@ impl<'a> Run<'a> {
                 if let Decision::Commit(checkpoint) = decision {
                     self.decided(checkpoint);
                 }
+            }
+            CoordinatorAction::Settle(checkpoint) => {
+                self.request(LogRequest::Settle(checkpoint))?;
             }
             CoordinatorAction::Retire(checkpoint) => {
                 self.request(LogRequest::Retire(checkpoint))?;
@@ -297,6 +305,7 @@ impl<'a> Run<'a> {
             parallelism: settings.parallelism,
             shards: settings.shards,
             complete: barrier.last && self.complete,
+            sinks: self.attempt.plan.sinks.keys().cloned().collect(),
             splits: Vec::new(),
             state: Vec::new(),
             transactions: Vec::new(),

@@ -63,7 +63,7 @@ async fn many_starts_at_once_end_in_one_output() {
     sweep(&world).await;
 }
 
-const HELD: [Op; 13] = [
+const HELD: [Op; 14] = [
     Op::CreateTakeover,
     Op::Read,
     Op::List,
@@ -77,6 +77,7 @@ const HELD: [Op; 13] = [
     Op::CreateState,
     Op::CreateDecision,
     Op::Commit,
+    Op::CreateSettled,
 ];
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +96,10 @@ async fn a_zombie_that_wakes_after_its_successor_is_done_changes_nothing() {
                 tokio::select! {
                     biased;
                     (outcome, ()) = async { tokio::join!(zombie, successor) } => match outcome {
+                        // It had committed everything before it was overtaken.
+                        Outcome::Ended(Ok(report)) if op == Op::CreateSettled => {
+                            assert_eq!(report.end, JobEnd::Completed);
+                        }
                         Outcome::Ended(Ok(report)) => assert_eq!(report.end, JobEnd::AlreadyComplete),
                         outcome => {
                             let error = outcome.error();

@@ -74,7 +74,7 @@ async fn enumerate(
 }
 
 /// What each run does, wherever it begins.
-const ALWAYS: [Op; 14] = [
+const ALWAYS: [Op; 15] = [
     Op::Begin,
     Op::Write,
     Op::PreCommit,
@@ -83,6 +83,7 @@ const ALWAYS: [Op; 14] = [
     Op::CreateState,
     Op::CreateDecision,
     Op::CreateTakeover,
+    Op::CreateSettled,
     Op::List,
     Op::Delete,
     Op::Splits,
@@ -161,6 +162,7 @@ async fn an_abort_that_goes_wrong_is_made_good_by_the_next_run() {
 async fn recovery_that_dies_time_after_time_converges() {
     for op in [
         Op::CreateTakeover,
+        Op::CreateSettled,
         Op::List,
         Op::Read,
         Op::Commit,
@@ -179,11 +181,12 @@ async fn recovery_that_dies_time_after_time_converges() {
     }
 }
 
-const SPANS: [&str; 13] = [
+const SPANS: [&str; 14] = [
     "take_over",
     "read_newest",
     "settle",
     "abort_stale",
+    "record_settled",
     "begin",
     "write",
     "pre_commit",

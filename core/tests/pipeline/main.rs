@@ -18,6 +18,8 @@ mod flush;
 #[cfg(test)]
 mod growing;
 #[cfg(test)]
+mod handles;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lost;
@@ -28,7 +30,11 @@ mod plan;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod removed;
+#[cfg(test)]
 mod rows;
+#[cfg(test)]
+mod settled;
 #[cfg(test)]
 mod spans;
 #[cfg(test)]

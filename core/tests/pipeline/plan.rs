@@ -25,6 +25,7 @@ pub enum Op {
     CreateState,
     CreateDecision,
     CreateTakeover,
+    CreateSettled,
     Read,
     List,
     Delete,
@@ -35,7 +36,7 @@ pub enum Op {
 }
 
 impl Op {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Begin,
         Self::Write,
         Self::PreCommit,
@@ -45,6 +46,7 @@ impl Op {
         Self::CreateState,
         Self::CreateDecision,
         Self::CreateTakeover,
+        Self::CreateSettled,
         Self::Read,
         Self::List,
         Self::Delete,

@@ -258,7 +258,7 @@ async fn a_checkpoint_of_another_pipeline_is_refused_and_nothing_is_touched() {
                 sink: "files",
                 ..NAMES
             },
-            "a transaction of sink sink, which is gone",
+            "output of sink sink, which is gone",
         ),
     ];
     for (names, why) in others {

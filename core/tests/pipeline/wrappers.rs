@@ -215,10 +215,14 @@ fn store_error(kind: ErrorKind) -> StoreError {
     }
 }
 
-/// What a decision names, of the form in which it is stored; `None` if it is no decision.
-fn named(record: &[u8]) -> Option<Vec<TransactionId>> {
-    let header = record.iter().position(|byte| *byte == b'\n')?;
-    let record: serde_json::Value = serde_json::from_slice(&record[header + 1..]).unwrap();
+/// Parses a record of the log from the form in which it is stored.
+fn parsed(record: &[u8]) -> serde_json::Value {
+    let header = record.iter().position(|byte| *byte == b'\n').unwrap();
+    serde_json::from_slice(&record[header + 1..]).unwrap()
+}
+
+/// The transactions that a decision names; `None` if it is no decision.
+fn named(record: &serde_json::Value) -> Option<Vec<TransactionId>> {
     let transactions = record.get("manifest")?["transactions"].as_array().unwrap();
     let id = |transaction: &serde_json::Value| transaction["id"].as_str().unwrap().parse().unwrap();
     Some(transactions.iter().map(id).collect())
@@ -227,11 +231,13 @@ fn named(record: &[u8]) -> Option<Vec<TransactionId>> {
 #[async_trait]
 impl CheckpointStore for FaultyStore {
     async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
-        let named = name.starts_with("log/").then(|| named(&bytes)).flatten();
-        let op = match named {
-            Some(_) => Op::CreateDecision,
-            None if name.starts_with("log/") => Op::CreateTakeover,
+        let record = name.starts_with("log/").then(|| parsed(&bytes));
+        let named = record.as_ref().and_then(named);
+        let op = match record.as_ref().map(|record| record["kind"].as_str()) {
             None => Op::CreateState,
+            Some(Some("decision")) => Op::CreateDecision,
+            Some(Some("settled")) => Op::CreateSettled,
+            Some(_) => Op::CreateTakeover,
         };
         let create = async {
             let created = self.inner.create(name, bytes).await?;

@@ -93,7 +93,11 @@ fn all_votes_make_a_decision_in_the_order_of_participants() {
     let snapshots = vec!["source", "sink"];
     assert_eq!(
         machine.on(vote(1, 0, "source")),
-        [Action::Decide { barrier, snapshots }]
+        [Action::Decide {
+            barrier,
+            snapshots,
+            settled: None
+        }]
     );
     assert_eq!(
         machine.on(Event::TimedOut(CheckpointId(1))),
@@ -225,7 +229,7 @@ fn what_is_unconfirmed_is_not_retired_and_a_later_confirmation_covers_it() {
 }
 
 #[test]
-fn stop_makes_a_last_checkpoint_and_finishes_once_all_is_committed() {
+fn stop_makes_a_last_checkpoint_and_finishes_once_the_log_says_that_all_is_committed() {
     let mut machine = machine();
     assert_eq!(machine.on(Event::Stop), [inject(1, true)]);
     let decide = [
@@ -240,7 +244,54 @@ fn stop_makes_a_last_checkpoint_and_finishes_once_all_is_committed() {
         [],
         "nothing is begun after the last"
     );
-    assert_eq!(machine.on(confirmed(1)), [Action::Finish]);
+    assert_eq!(machine.on(confirmed(1)), [Action::Settle(CheckpointId(1))]);
+    assert_eq!(machine.on(confirmed(1)), [], "confirmed twice");
+    assert_eq!(machine.on(Event::Settled(CheckpointId(9))), [], "another");
+    assert_eq!(
+        machine.on(Event::Settled(CheckpointId(1))),
+        [Action::Finish]
+    );
+    assert_eq!(machine.on(Event::Settled(CheckpointId(1))), []);
+}
+
+/// Returns a machine that is about to record its last checkpoint as settled.
+fn settling() -> Machine {
+    let mut machine = machine();
+    let _injected = machine.on(Event::Stop);
+    let _votes = [
+        machine.on(vote(1, 0, "source")),
+        machine.on(vote(1, 1, "sink")),
+    ];
+    let _decided = machine.on(Event::Decided(CheckpointId(1)));
+    assert_eq!(machine.on(confirmed(1)), [Action::Settle(CheckpointId(1))]);
+    machine
+}
+
+#[test]
+fn a_run_that_is_overtaken_once_all_is_committed_has_finished() {
+    let mut machine = settling();
+    assert_eq!(machine.on(Event::Fenced(Epoch(9))), [Action::Finish]);
+}
+
+#[test]
+fn a_decision_carries_the_newest_older_checkpoint_that_is_settled() {
+    let three = CoordinatorSettings {
+        max_unconfirmed: 3,
+        retained: 3,
+        ..settings()
+    };
+    let mut machine: Machine = Coordinator::new(three, &[]);
+    let settled_in = |actions: Vec<Action<&'static str>>| match actions[..] {
+        [Action::Decide { settled, .. }] => settled,
+        _ => panic!("{actions:?}"),
+    };
+    assert_eq!(settled_in(vote_on(&mut machine, 1)), None);
+    let _decided = machine.on(Event::Decided(CheckpointId(1)));
+    assert_eq!(settled_in(vote_on(&mut machine, 2)), None, "unconfirmed");
+    let _decided = machine.on(Event::Decided(CheckpointId(2)));
+    assert_eq!(machine.on(confirmed(1)), []);
+    let settled = settled_in(vote_on(&mut machine, 3));
+    assert_eq!(settled, Some(CheckpointId(1)), "2 is unconfirmed");
 }
 
 #[test]

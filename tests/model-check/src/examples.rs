@@ -85,6 +85,20 @@ fn of_zombies(bounds: &Bounds) -> Vec<Example> {
                 _ => false,
             })
         }),
+        example(
+            two && bounds.stops,
+            "recovery finds a checkpoint that is settled",
+            |_, world| {
+                recoveries(world).any(|(_, recovery)| {
+                    let newest = recovery.newest.as_ref();
+                    newest.is_some_and(|newest| {
+                        !newest.prepared.is_empty()
+                            && recovery.held.settled >= Some(newest.checkpoint)
+                            && !matches!(recovery.action, SettlementAction::RecordSettled { .. })
+                    })
+                })
+            },
+        ),
         example(two, "recovery aborts what is stale", |_, world| {
             let aborted = world.outside.with_fate(Fate::Aborted);
             aborted

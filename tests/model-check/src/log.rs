@@ -21,7 +21,9 @@ pub struct Record {
     pub(crate) owner: usize,
     /// The number of the newest decision below it.
     pub(crate) previous_decision: Option<usize>,
-    /// `None` for a takeover.
+    /// The newest settled checkpoint.
+    pub(crate) settled: Option<CheckpointId>,
+    /// `None` for a takeover, and for a record that only says what is settled.
     pub(crate) decided: Option<Manifest>,
 }
 
@@ -68,6 +70,12 @@ impl Log {
     pub(crate) fn epoch(&self) -> Epoch {
         let newest = self.records.values().next_back();
         newest.map_or(Epoch(0), |newest| newest.epoch)
+    }
+
+    /// The newest settled checkpoint, as the newest record says.
+    pub(crate) fn settled(&self) -> Option<CheckpointId> {
+        let newest = self.records.values().next_back();
+        newest.and_then(|newest| newest.settled)
     }
 
     /// The number of the newest decision that counts, by the chain from the newest record.

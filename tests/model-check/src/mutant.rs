@@ -43,4 +43,8 @@ pub enum Mutant {
     NeverConfirms,
     /// Deletes decisions that are kept, with what is old.
     DeletesKept,
+    /// Takes the newest decision for settled, whatever the log says.
+    TakesDecidedForSettled,
+    /// Records a checkpoint as settled with its own decision.
+    DecidesAsSettled,
 }

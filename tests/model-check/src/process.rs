@@ -61,6 +61,8 @@ pub struct Held {
     pub(crate) newest: usize,
     /// The number of the newest decision.
     pub(crate) newest_decision: Option<usize>,
+    /// The newest settled checkpoint.
+    pub(crate) settled: Option<CheckpointId>,
 }
 
 impl Recovery {
@@ -114,6 +116,8 @@ pub struct Run {
     /// The barrier that is voted on, as the clock of the driver sees it.
     pub(crate) under_way: Option<Barrier>,
     pub(crate) deciding: Option<(Barrier, Record)>,
+    /// The last checkpoint, once it is to be recorded as settled.
+    pub(crate) settling: Option<CheckpointId>,
     /// All that participants were ever to be told: any of it may reach them now, or again, or never.
     pub(crate) notified: Vec<Decision>,
     /// Decided checkpoints that are to be deleted.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cofferdam::protocol::{
-    Coordinator, CoordinatorSettings, Participant, ParticipantId, SettlementAction, SettlementEvent,
+    Coordinator, CoordinatorSettings, NewestCheckpoint, Participant, ParticipantId,
+    SettlementAction, SettlementEvent,
 };
 use cofferdam::{CheckpointId, Epoch, SinkId, TransactionId};
 
@@ -12,7 +13,7 @@ use crate::bounds::Bounds;
 use crate::log::Record;
 use crate::mutant::Mutant;
 use crate::outside::{Found, Transaction, sink_number};
-use crate::process::{End, Process, Recovery, Run, Subtask};
+use crate::process::{End, Held, Process, Recovery, Run, Subtask};
 use crate::step::{Answer, Step};
 use crate::world::World;
 
@@ -32,7 +33,9 @@ impl World {
             SettlementAction::TakeEpoch if self.log.epoch().0 >= self.processes.len() as u64 => {
                 steps.push(step(Answer::Given));
             }
-            SettlementAction::TakeEpoch => steps.extend(self.answers(bounds).map(step)),
+            SettlementAction::TakeEpoch | SettlementAction::RecordSettled { .. } => {
+                steps.extend(self.answers(bounds).map(step));
+            }
             SettlementAction::Commit(..) => {
                 steps.extend([Answer::Given, Answer::Lost].map(step));
             }
@@ -65,6 +68,16 @@ impl World {
                 epoch,
                 decided,
             } => self.abort_stale(bounds, &mut recovery, sink, epoch, &decided),
+            SettlementAction::RecordSettled { checkpoint, .. } => {
+                match self.record_settled(who, &mut recovery.held, checkpoint, answer) {
+                    Some(true) => Some(Event::Recorded),
+                    Some(false) => {
+                        self.processes[who] = Process::Ended(End::Outrun);
+                        return;
+                    }
+                    None => None,
+                }
+            }
             SettlementAction::Begin(_) => {
                 self.processes[who] = Process::Running(Arc::new(begin(bounds, who, recovery)));
                 return;
@@ -99,6 +112,7 @@ impl World {
                 epoch,
                 owner: who,
                 previous_decision: self.log.newest_decision(),
+                settled: self.log.settled(),
                 decided: None,
             };
             if answer == Answer::Late {
@@ -112,6 +126,7 @@ impl World {
         }
         recovery.held.newest = self.log.newest();
         recovery.held.epoch = self.log.epoch();
+        recovery.held.settled = self.log.settled();
         if !bounds.makes(Mutant::ReadsThenTakesOver) {
             recovery.held.newest_decision = self.log.newest_decision();
         }
@@ -153,11 +168,47 @@ impl World {
                 .prepared
                 .iter()
                 .filter(|id| !(bounds.makes(Mutant::SettlesNewestOnly) && rides(id)));
-            (
-                newest.checkpoint,
-                prepared.map(|id| (id.id(), *id)).collect(),
-            )
+            NewestCheckpoint {
+                checkpoint: newest.checkpoint,
+                prepared: prepared.map(|id| (id.id(), *id)).collect(),
+                settled: recovery.held.settled >= Some(newest.checkpoint)
+                    || bounds.makes(Mutant::TakesDecidedForSettled),
+                complete: false,
+            }
         })))
+    }
+
+    /// Writes a record that says what is settled; whether it counts, or `None` if there is no answer.
+    pub(crate) fn record_settled(
+        &mut self,
+        who: usize,
+        held: &mut Held,
+        checkpoint: CheckpointId,
+        answer: Answer,
+    ) -> Option<bool> {
+        let number = held.newest + 1;
+        let record = Record {
+            epoch: held.epoch,
+            owner: who,
+            previous_decision: held.newest_decision,
+            settled: Some(checkpoint),
+            decided: None,
+        };
+        if answer == Answer::Late {
+            self.send_late(number, record);
+            return None;
+        }
+        let _looked_up_below = self.log_mut().create(number, &record);
+        if answer != Answer::Given {
+            return None;
+        }
+        let own = |record: &Record| record.owner == who;
+        let counts = self.log.newest() == number && self.log.records.get(&number).is_some_and(own);
+        if counts {
+            held.newest = number;
+            held.settled = Some(checkpoint);
+        }
+        Some(counts)
     }
 
     fn settle(
@@ -249,6 +300,7 @@ fn begin(bounds: &Bounds, who: usize, recovery: Recovery) -> Run {
         source_told: [].into(),
         under_way: None,
         deciding: None,
+        settling: None,
         notified: Vec::new(),
         retiring: Vec::new(),
         over: None,

@@ -90,6 +90,7 @@ fn go_on(world: &mut World, bounds: &Bounds, who: usize) {
     let is_quiet = |step: &Step| match step {
         Step::Recover { answer, .. }
         | Step::Decide { answer, .. }
+        | Step::Settle { answer, .. }
         | Step::Commit { answer, .. } => *answer == Answer::Given,
         Step::Notify { .. }
         | Step::Deliver { .. }

@@ -30,6 +30,7 @@ pub mod names {
     pub const RETIRED: &str = "nothing is retired while it is in doubt";
     pub const RETAINED: &str = "enough checkpoints are kept";
     pub const FINISHED: &str = "a finished run has committed everything";
+    pub const SETTLED: &str = "what is recorded as settled is committed";
     pub const HELD: &str = "no sink holds more than it can";
     pub const LOUD: &str = "a loss ends the job";
     pub const READABLE: &str = "whoever holds the log can read it";
@@ -56,6 +57,7 @@ pub(crate) fn all() -> Vec<Property<Model>> {
         Property::always(names::RETIRED, |_, world| retired_is_committed(world)),
         Property::always(names::RETAINED, enough_is_kept),
         Property::always(names::FINISHED, |_, world| finished_is_committed(world)),
+        Property::always(names::SETTLED, |_, world| settled_is_committed(world)),
         Property::always(names::HELD, no_more_than_held),
         Property::always(names::LOUD, |_, world| a_loss_is_loud(world)),
         Property::always(names::READABLE, |_, world: &World| {
@@ -191,6 +193,20 @@ fn finished_is_committed(world: &World) -> bool {
     })
 }
 
+/// Whoever wrote the record, and wherever: a commit stays a commit.
+fn settled_is_committed(world: &World) -> bool {
+    let settled = world
+        .log
+        .records
+        .values()
+        .filter_map(|record| record.settled);
+    settled.max().is_none_or(|settled| {
+        let history = world.log.history.iter();
+        let mut covered = history.filter(|decided| decided.manifest.checkpoint <= settled);
+        covered.all(|decided| is_committed(world, decided))
+    })
+}
+
 fn no_more_than_held(model: &Model, world: &World) -> bool {
     if model.bounds.subsumes {
         return true;
@@ -255,6 +271,9 @@ fn late_events(
     if deciding != Some(checkpoint) || !is_on {
         events.push(CoordinatorEvent::Decided(checkpoint));
         events.push(CoordinatorEvent::Undecidable(checkpoint, String::new()));
+    }
+    if run.settling != Some(checkpoint) {
+        events.push(CoordinatorEvent::Settled(checkpoint));
     }
     if under_way != Some(checkpoint) {
         events.push(CoordinatorEvent::TimedOut(checkpoint));

@@ -36,6 +36,10 @@ impl World {
             );
             steps.push(Step::GiveUp { who });
         }
+        if run.settling.is_some() {
+            let settle = |answer| Step::Settle { who, answer };
+            steps.extend(self.answers(bounds).map(settle));
+        }
         if !run.source_told.is_empty() {
             steps.push(Step::HearSource { who });
         }
@@ -72,12 +76,21 @@ impl World {
                         self.inject(bounds, who, subtask, barrier);
                     }
                 }
-                CoordinatorAction::Decide { barrier, snapshots } => {
+                CoordinatorAction::Decide {
+                    barrier,
+                    snapshots,
+                    settled,
+                } => {
                     run.under_way = None;
+                    let settled = match bounds.makes(Mutant::DecidesAsSettled) {
+                        true => Some(barrier.checkpoint),
+                        false => settled.max(run.held.settled),
+                    };
                     let record = Record {
                         epoch: run.held.epoch,
                         owner: who,
                         previous_decision: run.held.newest_decision,
+                        settled,
                         decided: Some(Manifest {
                             checkpoint: barrier.checkpoint,
                             prepared: snapshots.concat(),
@@ -87,6 +100,7 @@ impl World {
                     assert_eq!(before, None, "two decisions at once");
                 }
                 CoordinatorAction::Notify(decision) => run.notified.push(decision),
+                CoordinatorAction::Settle(checkpoint) => run.settling = Some(checkpoint),
                 CoordinatorAction::Retire(checkpoint) => run.retiring.push(checkpoint),
                 CoordinatorAction::RollBack(_) => run.give_up(Over::RolledBack),
                 CoordinatorAction::StopFenced(by) => run.give_up(Over::Fenced(by)),
@@ -168,12 +182,35 @@ impl World {
             if own && !in_gap {
                 run.held.newest = number;
                 run.held.newest_decision = Some(number);
+                run.held.settled = record.settled;
                 run.kept.insert(checkpoint, number);
             }
         }
         let event = match own && !in_gap {
             true => CoordinatorEvent::Decided(checkpoint),
             false => CoordinatorEvent::Fenced(by),
+        };
+        self.coordinate(bounds, who, event);
+    }
+
+    /// Records in the log that the last checkpoint is settled.
+    pub(crate) fn settle_last(&mut self, bounds: &Bounds, who: usize, answer: Answer) {
+        let Some(run) = self.running(who) else {
+            return;
+        };
+        let (mut held, Some(checkpoint)) = (run.held.clone(), run.settling) else {
+            return;
+        };
+        let Some(counts) = self.record_settled(who, &mut held, checkpoint, answer) else {
+            return;
+        };
+        if let Some(run) = self.running(who) {
+            run.held = held;
+            run.settling = None;
+        }
+        let event = match counts {
+            true => CoordinatorEvent::Settled(checkpoint),
+            false => CoordinatorEvent::Fenced(self.log.epoch()),
         };
         self.coordinate(bounds, who, event);
     }

@@ -64,6 +64,10 @@ pub enum Step {
     GiveUp {
         who: usize,
     },
+    Settle {
+        who: usize,
+        answer: Answer,
+    },
     Arrive {
         write: usize,
     },
@@ -126,6 +130,12 @@ impl fmt::Display for Step {
             Self::HearSource { who } => write!(f, "process {who} hears from its source"),
             Self::TimeOut { who } => write!(f, "process {who} waits for votes no longer"),
             Self::Decide { who, answer } => write!(f, "process {who} writes its decision{answer}"),
+            Self::Settle { who, answer } => {
+                write!(
+                    f,
+                    "process {who} records that everything is settled{answer}"
+                )
+            }
             Self::GiveUp { who } => write!(f, "process {who} gives up on its decision"),
             Self::Arrive { write } => {
                 write!(f, "write {write} of those on their way arrives at the log")

@@ -80,7 +80,9 @@ fn choose(model: &CheckpointProtocol, world: &World, pick: usize) -> Option<Step
         | Step::TimeOut { .. }
         | Step::Refuse { .. }
         | Step::Expire { .. } => true,
-        Step::Recover { answer, .. } | Step::Decide { answer, .. } => *answer == Answer::Late,
+        Step::Recover { answer, .. }
+        | Step::Decide { answer, .. }
+        | Step::Settle { answer, .. } => *answer == Answer::Late,
         _ => false,
     });
     let is_rare = pick.is_multiple_of(16);

@@ -94,6 +94,7 @@ impl World {
             Step::TimeOut { who } => self.time_out(bounds, who),
             Step::Decide { who, answer } => self.decide(bounds, who, answer),
             Step::GiveUp { who } => self.give_up(bounds, who),
+            Step::Settle { who, answer } => self.settle_last(bounds, who, answer),
             Step::Notify {
                 who,
                 subtask,

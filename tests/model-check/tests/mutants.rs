@@ -56,13 +56,13 @@ fn expected() -> Vec<(Mutant, Bounds, &'static str, usize)> {
         (Mutant::ConfirmsBeforeCommit, next(), rules::RETIRED, 16),
         (Mutant::ForgetsPending, next(), rules::LOST, 13),
         (Mutant::AbortsDropped, late_votes, rules::ABORTED, 14),
-        (Mutant::UnknownIsCommitted, forgetful, rules::LOUD, 16),
+        (Mutant::UnknownIsCommitted, forgetful, rules::LOUD, 17),
         (Mutant::NoFencing, two(), rules::ONE_DECISION, 10),
         (
             Mutant::ConfirmsBeforeCommit,
             stopped.clone(),
             rules::FINISHED,
-            11,
+            12,
         ),
         (Mutant::IgnoresLimit, holds_one, rules::HELD, 10),
         (Mutant::NeverConfirms, stopped, rules::ENDS, 5),
@@ -74,6 +74,8 @@ fn expected() -> Vec<(Mutant, Bounds, &'static str, usize)> {
             15,
         ),
         (Mutant::KeepsEpoch, two(), rules::REST, 7),
+        (Mutant::TakesDecidedForSettled, two(), rules::ABORTED, 14),
+        (Mutant::DecidesAsSettled, one(), rules::SETTLED, 9),
     ]
 }
 

@@ -10,7 +10,7 @@ async fn decided() -> (Arc<dyn CheckpointStore>, StatePart) {
     let store = memory();
     let mut log = take_over(&store).await;
     let manifest = with_state(&store, &log, 1).await;
-    assert_eq!(log.decide(&manifest).await.unwrap(), Decide::Decided);
+    assert_eq!(log.decide(&manifest).await.unwrap(), Written::Done);
     (store, manifest.state[0].clone())
 }
 
@@ -63,7 +63,8 @@ async fn each_damage_to_a_record_is_named_with_its_file() {
         bytes.truncate(bytes.len() - 3);
         bytes
     };
-    let newer: Change = |bytes| text(bytes).replacen("log 1 ", "log 2 ", 1).into_bytes();
+    let newer: Change = |bytes| text(bytes).replacen("log 2 ", "log 3 ", 1).into_bytes();
+    let older: Change = |bytes| text(bytes).replacen("log 2 ", "log 1 ", 1).into_bytes();
     let other_kind: Change = |_| envelope::seal(Kind::State, b"state");
     let empty: Change = |_| Vec::new();
     let no_json: Change = |_| envelope::seal(Kind::Log, b"{\"job\": 7");
@@ -71,9 +72,10 @@ async fn each_damage_to_a_record_is_named_with_its_file() {
     let cases = [
         (flip, "it is corrupt"),
         (cut, "it was cut or added to"),
+        (newer, "format version 3, and this program reads version 2"),
         (
-            newer,
-            "format version 2, and this program reads up to version 1",
+            older,
+            "format version 1, and this program reads version 2: let the program that wrote it finish the job",
         ),
         (other_kind, "it holds a \"state\" where a \"log\" belongs"),
         (empty, "it does not begin with a Cofferdam header"),

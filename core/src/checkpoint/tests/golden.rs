@@ -2,14 +2,15 @@
 
 use super::super::{PreparedTransaction, SplitSnapshot};
 use super::*;
-use crate::identity::{OperatorId, SourceId};
+use crate::identity::{OperatorId, SinkId, SourceId};
 use crate::memory::MemorySink;
 use crate::sink::TwoPhaseCommitSinkFunction;
 use crate::source::SplitId;
 use crate::time::Timestamp;
 
-const DECISION: &str = include_str!("golden/decision.v1");
-const TAKEOVER: &str = include_str!("golden/takeover.v1");
+const DECISION: &str = include_str!("golden/decision.v2");
+const TAKEOVER: &str = include_str!("golden/takeover.v2");
+const SETTLED: &str = include_str!("golden/settled.v2");
 const HANDLE: &str = include_str!("golden/handle.v1");
 
 fn full_manifest() -> Manifest {
@@ -18,6 +19,7 @@ fn full_manifest() -> Manifest {
         parallelism: 2,
         shards: 128,
         complete: true,
+        sinks: vec![SinkId::new("files").unwrap()],
         splits: vec![SplitSnapshot {
             source: SourceId::new("trips").unwrap(),
             split: SplitId::new("part 1.csv"),
@@ -52,20 +54,29 @@ async fn a_log_record_is_written_as_ever() {
     let mut log = CheckpointLog::take_over(Arc::clone(&store), job(), nonce())
         .await
         .unwrap();
-    assert_eq!(log.decide(&full_manifest()).await.unwrap(), Decide::Decided);
+    assert_eq!(log.decide(&full_manifest()).await.unwrap(), Written::Done);
+    let accepted = ["orders/files/1/0/7".parse().unwrap()];
+    assert_eq!(
+        log.settle(CheckpointId(7), &accepted).await.unwrap(),
+        Written::Done
+    );
     assert_eq!(text(&store, 1).await, TAKEOVER);
     assert_eq!(text(&store, 2).await, DECISION);
+    assert_eq!(text(&store, 3).await, SETTLED);
 }
 
 #[tokio::test]
 async fn a_log_record_is_read_as_ever() {
     let store = memory();
-    for (number, content) in [(1, TAKEOVER), (2, DECISION)] {
+    for (number, content) in [(1, TAKEOVER), (2, DECISION), (3, SETTLED)] {
         let created = store.create(&record(number), content.into()).await.unwrap();
         assert_eq!(created, crate::Create::Created);
     }
     let mut log = take_over(&store).await;
-    assert_eq!(log.recover().await.unwrap().0.unwrap(), full_manifest());
+    assert_eq!(
+        log.recover().await.unwrap().newest.unwrap(),
+        full_manifest()
+    );
 }
 
 #[tokio::test]

@@ -22,8 +22,8 @@ async fn eight_race_for_the_job(store: Arc<dyn CheckpointStore>) {
     for log in &mut logs {
         let own = log.epoch();
         match log.decide(&manifest(own.0)).await.unwrap() {
-            Decide::Decided => holders.push(own),
-            Decide::Fenced { by } => assert!(by > own, "epoch {own} is fenced by {by}"),
+            Written::Done => holders.push(own),
+            Written::Fenced { by } => assert!(by > own, "epoch {own} is fenced by {by}"),
         }
     }
     assert_eq!(
@@ -58,12 +58,12 @@ async fn after_a_takeover_the_older_epoch_decides_nothing() {
     assert_eq!(kept, [1]);
     assert_eq!(
         old.decide(&manifest(2)).await.unwrap(),
-        Decide::Fenced { by: Epoch(2) }
+        Written::Fenced { by: Epoch(2) }
     );
     decide(&mut new, 2).await;
     assert_eq!(
         old.decide(&manifest(2)).await.unwrap(),
-        Decide::Fenced { by: Epoch(2) }
+        Written::Fenced { by: Epoch(2) }
     );
     assert_eq!(recover(&store).await.1, [1, 2]);
 }
@@ -119,7 +119,7 @@ async fn a_decision_whose_answer_was_lost_is_not_taken_for_another_runs() {
     decide(&mut new, 1).await;
     assert_eq!(
         old.decide(&manifest(1)).await.unwrap(),
-        Decide::Fenced { by: Epoch(2) }
+        Written::Fenced { by: Epoch(2) }
     );
 }
 
@@ -134,21 +134,21 @@ async fn a_decision_written_into_a_gap_does_not_count_and_is_never_read() {
             .decide(&with_state(&store, &second, 1).await)
             .await
             .unwrap(),
-        Decide::Decided
+        Written::Done
     );
     // The third run deletes the takeovers before it: number 2 is free.
     let (mut third, kept) = recover(&store).await;
     assert_eq!(kept, [1]);
     assert_eq!(store.read(&record(2)).await.unwrap(), None);
     let late = zombie.decide(&manifest(1)).await.unwrap();
-    assert_eq!(late, Decide::Fenced { by: Epoch(3) });
+    assert_eq!(late, Written::Fenced { by: Epoch(3) });
     assert!(
         store.read(&record(2)).await.unwrap().is_some(),
         "it was written into the gap"
     );
     decide(&mut third, 2).await;
     let mut fourth = take_over(&store).await;
-    let (newest, kept) = fourth.recover().await.unwrap();
+    let Decisions { newest, kept, .. } = fourth.recover().await.unwrap();
     assert_eq!(newest.unwrap(), manifest(2));
     assert_eq!(kept, [CheckpointId(1), CheckpointId(2)]);
     assert_eq!(store.read(&record(2)).await.unwrap(), None, "swept");
@@ -186,13 +186,13 @@ async fn a_takeover_written_into_a_gap_does_not_hide_what_is_decided() {
         "it was written into the gap"
     );
     assert_eq!(sleeper.epoch(), Epoch(2));
-    let (newest, kept) = sleeper.recover().await.unwrap();
+    let Decisions { newest, kept, .. } = sleeper.recover().await.unwrap();
     assert_eq!(newest.unwrap(), manifest(3));
     assert_eq!(kept, [CheckpointId(2), CheckpointId(3)]);
     assert_eq!(store.read(&record(2)).await.unwrap(), None, "swept");
     assert_eq!(
         holder.decide(&manifest(4)).await.unwrap(),
-        Decide::Fenced { by: Epoch(2) }
+        Written::Fenced { by: Epoch(2) }
     );
 }
 
@@ -204,7 +204,7 @@ async fn retiring_deletes_record_and_state_and_keeps_the_newest() {
     for checkpoint in 1..=3 {
         let manifest = with_state(&store, &log, checkpoint).await;
         parts.push(manifest.state[0].clone());
-        assert_eq!(log.decide(&manifest).await.unwrap(), Decide::Decided);
+        assert_eq!(log.decide(&manifest).await.unwrap(), Written::Done);
     }
     for checkpoint in [1, 2, 2, 9] {
         log.retire(CheckpointId(checkpoint)).await.unwrap();
@@ -231,7 +231,7 @@ async fn recovery_sweeps_state_that_no_decision_names_of_older_epochs_only() {
     let store = memory();
     let mut first = take_over(&store).await;
     let named = with_state(&store, &first, 1).await;
-    assert_eq!(first.decide(&named).await.unwrap(), Decide::Decided);
+    assert_eq!(first.decide(&named).await.unwrap(), Written::Done);
     let dropped = part(&store, &first, 2).await;
     let mut second = take_over(&store).await;
     let own = part(&store, &second, 3).await;
@@ -261,4 +261,95 @@ async fn names_that_are_not_of_the_log_are_left_alone() {
     for name in ["log/notes.txt", "log/7.json", "state/notes"] {
         assert!(store.read(name).await.unwrap().is_some(), "{name}");
     }
+}
+
+/// Reads whether the newest decision is recorded as settled, as the next run does.
+async fn is_settled(store: &Arc<dyn CheckpointStore>) -> bool {
+    take_over(store).await.recover().await.unwrap().settled
+}
+
+#[tokio::test]
+async fn a_settled_record_counts_for_the_newest_decision_alone() {
+    let store = memory();
+    assert!(!is_settled(&store).await, "nothing is decided");
+    let (mut log, _) = recover(&store).await;
+    decide(&mut log, 1).await;
+    assert_eq!(
+        log.settle(CheckpointId(1), &[]).await.unwrap(),
+        Written::Done
+    );
+    // Also behind takeovers, which delete the record itself.
+    for _ in 0..3 {
+        assert!(is_settled(&store).await);
+    }
+    let (mut log, _) = recover(&store).await;
+    decide(&mut log, 2).await;
+    assert!(!is_settled(&store).await, "2 is decided and not settled");
+}
+
+#[tokio::test]
+async fn a_decision_carries_what_is_settled_and_does_not_settle_itself() {
+    let store = memory();
+    let mut log = take_over(&store).await;
+    decide(&mut log, 1).await;
+    log.note_settled(CheckpointId(1));
+    decide(&mut log, 2).await;
+    assert!(!is_settled(&store).await);
+    let mut log = take_over(&store).await;
+    log.note_settled(CheckpointId(2));
+    assert!(!is_settled(&store).await, "nothing was written");
+}
+
+#[tokio::test]
+async fn a_settled_record_whose_answer_was_lost_is_recognised_and_takes_no_decisions_place() {
+    for fault in [Fault::AppliedUnanswered, Fault::NotApplied] {
+        for then_settle in [true, false] {
+            let memory = MemoryCheckpointStore::new();
+            let clean: Arc<dyn CheckpointStore> = Arc::new(memory.clone());
+            let lossy = Arc::new(Lossy::new(&memory, []));
+            let mut log = take_over(&(Arc::clone(&lossy) as Arc<dyn CheckpointStore>)).await;
+            decide(&mut log, 1).await;
+            lossy.lose_next(fault);
+            assert!(log.settle(CheckpointId(1), &[]).await.is_err());
+            if then_settle {
+                let settled = log.settle(CheckpointId(1), &[]).await.unwrap();
+                assert_eq!(settled, Written::Done);
+            }
+            decide(&mut log, 2).await;
+            assert_eq!(
+                recover(&clean).await.1,
+                [1, 2],
+                "{fault:?}, settled again: {then_settle}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_takeover_the_older_epoch_records_nothing_as_settled() {
+    let store = memory();
+    let mut old = take_over(&store).await;
+    decide(&mut old, 1).await;
+    let mut new = take_over(&store).await;
+    let settled = old.settle(CheckpointId(1), &[]).await.unwrap();
+    assert_eq!(settled, Written::Fenced { by: Epoch(2) });
+    assert!(!new.recover().await.unwrap().settled);
+}
+
+#[tokio::test]
+async fn settled_records_do_not_pile_up() {
+    let store = memory();
+    let mut log = take_over(&store).await;
+    for checkpoint in 1..=20 {
+        decide(&mut log, checkpoint).await;
+        let checkpoint = CheckpointId(checkpoint);
+        assert_eq!(log.settle(checkpoint, &[]).await.unwrap(), Written::Done);
+        log.retire(CheckpointId(checkpoint.0 - 1)).await.unwrap();
+    }
+    let records = store.list("log/").await.unwrap().len();
+    assert!(
+        records <= 5,
+        "{records} records for one checkpoint that is kept"
+    );
+    assert_eq!(recover(&store).await.1, [20]);
 }
