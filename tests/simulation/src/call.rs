@@ -202,8 +202,13 @@ impl Call {
         if let Some((When::After, effect)) = self.fault
             && answer.is_ok()
         {
-            if self.op == Op::CreateDecision && effect == Effect::Unknown {
-                self.process.observed().reached(Rare::DecisionWithoutAnswer);
+            let without_answer = match (self.op, effect) {
+                (Op::CreateDecision, Effect::Unknown) => Some(Rare::DecisionWithoutAnswer),
+                (Op::CreateSettled, Effect::Unknown) => Some(Rare::SettledWithoutAnswer),
+                _ => None,
+            };
+            if let Some(rare) = without_answer {
+                self.process.observed().reached(rare);
             }
             self.goes_wrong(effect, ErrorKind::Unknown).await?;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cofferdam::{CheckpointId, SinkId, SplitId, TransactionId};
+use cofferdam::{CheckpointId, Epoch, SinkId, SplitId, TransactionId};
 use cofferdam_conformance::{Event, History};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -93,6 +93,8 @@ pub struct Facts {
     pub checkpoints: BTreeSet<CheckpointId>,
     /// Shown to readers.
     pub committed: BTreeSet<TransactionId>,
+    /// The newest checkpoint that the log records as settled, and the epoch that did.
+    pub settled: Option<(CheckpointId, Epoch)>,
     /// What must not have happened.
     pub violations: Vec<String>,
     /// Rare events.
@@ -194,6 +196,26 @@ impl Facts {
                 .or_default()
                 .push(Event::Decided(ids));
         }
+    }
+
+    /// A checkpoint is recorded as settled. Everything decided up to it must be shown to readers.
+    pub fn settle(&mut self, checkpoint: CheckpointId, epoch: Epoch) {
+        let covered = self.pending().find(|id| id.checkpoint <= checkpoint);
+        if let Some(id) = covered.cloned() {
+            self.violations.push(format!(
+                "{checkpoint} is recorded as settled before {id} is committed"
+            ));
+        }
+        if self.settled.is_none_or(|(newest, _)| newest < checkpoint) {
+            self.settled = Some((checkpoint, epoch));
+        }
+    }
+
+    /// Whether a recovery of this epoch knows that this checkpoint is settled.
+    #[must_use]
+    pub fn is_settled(&self, newest: Option<CheckpointId>, by: Epoch) -> bool {
+        self.settled
+            .is_some_and(|(settled, epoch)| newest == Some(settled) && epoch < by)
     }
 
     /// A transaction was aborted, by whatever call.

@@ -26,6 +26,10 @@ rare! {
     CrashInRecoveryTwice,
     /// A recovery commits what its predecessor had decided.
     SettledByRecovery,
+    /// A recovery finds its checkpoint recorded as settled, and asks no sink about it.
+    FoundSettled,
+    /// The record that a checkpoint is settled is written, and its answer is lost.
+    SettledWithoutAnswer,
     /// A transaction is committed a second time.
     CommittedBefore,
     /// A recovery aborts what was prepared and never decided.

@@ -175,6 +175,7 @@ pub enum Op {
     CreateState,
     CreateDecision,
     CreateTakeover,
+    CreateSettled,
     Read,
     List,
     Delete,
@@ -186,7 +187,7 @@ pub enum Op {
 
 impl Op {
     /// All operations.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Begin,
         Self::Write,
         Self::PreCommit,
@@ -196,6 +197,7 @@ impl Op {
         Self::CreateState,
         Self::CreateDecision,
         Self::CreateTakeover,
+        Self::CreateSettled,
         Self::Read,
         Self::List,
         Self::Delete,
@@ -213,6 +215,7 @@ impl Op {
             Self::CreateState
                 | Self::CreateDecision
                 | Self::CreateTakeover
+                | Self::CreateSettled
                 | Self::Read
                 | Self::List
                 | Self::Delete
@@ -229,6 +232,7 @@ impl Op {
                 | Self::CreateState
                 | Self::CreateDecision
                 | Self::CreateTakeover
+                | Self::CreateSettled
                 | Self::Delete
                 | Self::Notify
         )

@@ -250,6 +250,18 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
                 format!("{id} is decided, and not committed before what is stale is aborted")
             });
         }
+        self.observed().with(|facts| {
+            if facts.is_settled(fence.newest, fence.epoch) {
+                facts.reached.count(Rare::FoundSettled);
+                if !fence.decided.is_empty() {
+                    let asked = format!(
+                        "{:?} is recorded as settled, and settled again",
+                        fence.newest
+                    );
+                    facts.violations.push(asked);
+                }
+            }
+        });
         let (ours, fence) = (self.clone(), fence.clone());
         let aborted = call.apply::<_, SinkError>(move || {
             let (ours, fence) = (ours.clone(), fence.clone());

@@ -1,7 +1,7 @@
 //! The checkpoint store of a simulated process: the one in memory, behind calls that go wrong.
 
 use cofferdam::{
-    CheckpointId, CheckpointStore, Create, ErrorKind, MemoryCheckpointStore, StoreError,
+    CheckpointId, CheckpointStore, Create, Epoch, ErrorKind, MemoryCheckpointStore, StoreError,
     TransactionId, async_trait,
 };
 
@@ -35,11 +35,37 @@ impl From<Wrong> for StoreError {
     }
 }
 
-/// What a log record decides, of the form in which it is stored; `None` if it is no decision.
-fn decision(record: &[u8]) -> Option<(CheckpointId, Vec<TransactionId>)> {
-    let header = record.iter().position(|byte| *byte == b'\n')?;
-    let record: serde_json::Value = serde_json::from_slice(&record[header + 1..]).ok()?;
-    let manifest = record.get("manifest")?;
+/// A record of the log, as far as the simulation looks at it.
+#[derive(Debug, Clone)]
+struct LogRecord {
+    op: Op,
+    epoch: Epoch,
+    /// The newest settled checkpoint.
+    settled: Option<CheckpointId>,
+    /// The checkpoint that it decides, and what that names.
+    decision: Option<(CheckpointId, Vec<TransactionId>)>,
+}
+
+impl LogRecord {
+    /// Parses the form in which records are stored; `None` if it is another form.
+    fn parse(record: &[u8]) -> Option<Self> {
+        let header = record.iter().position(|byte| *byte == b'\n')?;
+        let record: serde_json::Value = serde_json::from_slice(&record[header + 1..]).ok()?;
+        let op = match record["kind"].as_str()? {
+            "decision" => Op::CreateDecision,
+            "settled" => Op::CreateSettled,
+            _ => Op::CreateTakeover,
+        };
+        Some(Self {
+            op,
+            epoch: Epoch(record["epoch"].as_u64()?),
+            settled: record["settled"].as_u64().map(CheckpointId),
+            decision: record.get("manifest").and_then(decision),
+        })
+    }
+}
+
+fn decision(manifest: &serde_json::Value) -> Option<(CheckpointId, Vec<TransactionId>)> {
     let checkpoint = CheckpointId(manifest["checkpoint"].as_u64()?);
     let id = |transaction: &serde_json::Value| transaction["id"].as_str()?.parse().ok();
     let named = manifest["transactions"].as_array()?.iter().map(id);
@@ -47,11 +73,13 @@ fn decision(record: &[u8]) -> Option<(CheckpointId, Vec<TransactionId>)> {
 }
 
 impl SimulatedStore {
-    /// Writes an object, and notes what it decides.
-    async fn write(&self, op: Op, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
-        let decision = (op == Op::CreateDecision)
-            .then(|| decision(&bytes))
-            .flatten();
+    /// Writes an object, and notes what it decides or settles.
+    async fn write(
+        &self,
+        record: Option<LogRecord>,
+        name: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Create, StoreError> {
         let newest = self.newest().await?;
         let created = match (self.flaw, self.inner.create(name, bytes.clone()).await?) {
             (Some(Flaw::CreateOverwrites), Create::Exists) => {
@@ -63,12 +91,17 @@ impl SimulatedStore {
         };
         let observed = self.process.observed();
         let left_behind = self.process.is_left_behind();
-        let Some((checkpoint, named)) = decision else {
+        let counts = created == Create::Created && newest.is_none_or(|newest| *newest < *name);
+        let settled = record.as_ref().filter(|_| counts);
+        if let Some((settled, epoch)) = settled.and_then(|it| Some((it.settled?, it.epoch))) {
+            observed.with(|facts| facts.settle(settled, epoch));
+        }
+        let Some((checkpoint, named)) = record.and_then(|record| record.decision) else {
             return Ok(created);
         };
         match created {
             // A record counts only if none of a higher number was there when it was created.
-            Create::Created if newest.is_none_or(|newest| *newest < *name) => {
+            Create::Created if counts => {
                 observed.with(|facts| {
                     if left_behind {
                         facts.reached.count(Rare::DecisionDuringTakeover);
@@ -91,11 +124,11 @@ impl SimulatedStore {
 #[async_trait]
 impl CheckpointStore for SimulatedStore {
     async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
-        let op = match name.starts_with("log/") {
-            true if decision(&bytes).is_some() => Op::CreateDecision,
-            true => Op::CreateTakeover,
-            false => Op::CreateState,
-        };
+        let record = name
+            .starts_with("log/")
+            .then(|| LogRecord::parse(&bytes))
+            .flatten();
+        let op = record.as_ref().map_or(Op::CreateState, |record| record.op);
         let call = self
             .process
             .enter(op, Subject::Object(name.to_owned()))
@@ -104,8 +137,9 @@ impl CheckpointStore for SimulatedStore {
         let late = call.is_late();
         let created = call.apply::<_, StoreError>(move || {
             let (ours, name, bytes) = (ours.clone(), name.clone(), bytes.clone());
+            let record = record.clone();
             Box::pin(async move {
-                let created = ours.write(op, &name, bytes).await?;
+                let created = ours.write(record, &name, bytes).await?;
                 if late && op == Op::CreateDecision {
                     ours.process.observed().reached(match created {
                         Create::Created => Rare::DecisionAppliedLater,
