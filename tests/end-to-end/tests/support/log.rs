@@ -33,8 +33,8 @@ impl Log {
             };
             let (_, content) = text.split_once('\n').expect("a header");
             let record: Value = serde_json::from_str(content).expect("JSON");
+            log.takeovers += usize::from(record["kind"] == "takeover");
             let Some(manifest) = record.get("manifest") else {
-                log.takeovers += 1;
                 continue;
             };
             let text = |value: &Value| match value {
