@@ -399,7 +399,7 @@ where
             ..
         } = keyed;
         let operator = pipeline.checked(OperatorId::new(name), "operator");
-        if let Some(problem) = windows.problem() {
+        if let Some(problem) = windows.problem(lateness) {
             pipeline.problems.push(format!("{operator}: {problem}"));
         }
         if !has_event_time {

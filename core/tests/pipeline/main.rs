@@ -12,6 +12,8 @@ mod busy;
 #[cfg(test)]
 mod double_start;
 #[cfg(test)]
+mod extremes;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod flush;
@@ -31,6 +33,8 @@ mod refusals;
 mod rows;
 #[cfg(test)]
 mod spans;
+#[cfg(test)]
+mod state;
 #[cfg(test)]
 mod timeouts;
 #[cfg(test)]
