@@ -20,6 +20,8 @@ mod flush;
 #[cfg(test)]
 mod growing;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lost;
@@ -37,6 +39,8 @@ mod spans;
 mod state;
 #[cfg(test)]
 mod timeouts;
+#[cfg(test)]
+mod warnings;
 #[cfg(test)]
 mod windows;
 #[cfg(test)]

@@ -57,6 +57,14 @@ async fn names_that_are_taken() {
         text.contains("two sources named numbers; there are two sinks named sink"),
         "{text}"
     );
+    let shared = Pipeline::new("job")
+        .source("numbers", numbers(), NoEventTime)
+        .sink("numbers", MemorySink::new());
+    let text = refused(shared).await;
+    assert!(
+        text.contains("a source and a sink are both named numbers"),
+        "{text}"
+    );
     let event_time = EventTime::of(|number: &i64| Timestamp::from_millis(*number));
     let windows = Pipeline::new("job")
         .source("numbers", numbers(), event_time)
