@@ -64,7 +64,7 @@ fn by_cofferdam(input: &Path, output: &Path) {
     let checkpoints = DirectoryCheckpointStore::open(output.join("checkpoints")).expect("a store");
     let job = Pipeline::new("files")
         .source("sales", FileSource::<Sale>::csv(input), NoEventTime)
-        .sink("sales", StagedFileSink::json_lines(output.join("sales")))
+        .sink("copy", StagedFileSink::json_lines(output.join("sales")))
         .job(checkpoints)
         .checkpoint_interval(Duration::from_secs(1));
     runtime.block_on(job.run()).expect("the job ends well");

@@ -100,4 +100,7 @@ pub use runtime::{Job, JobEnd, JobError, JobHandle, JobReport, Progress, Restart
 pub use sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
 pub use source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 pub use time::Timestamp;
-pub use window::{Aggregate, LateRecord, WindowResult, Windows, count, fold, max, mean, min, sum};
+pub use window::{
+    Addend, Aggregate, AggregateError, LateRecord, WindowResult, Windows, count, fold, max, mean,
+    min, sum,
+};

@@ -86,6 +86,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
             records: launch.count(&self.id, "records"),
             skipped: launch.count(&self.id, "skipped"),
             said: Signal::Watermark(Timestamp::MIN),
+            windows: launch.windows,
         })
     }
 }

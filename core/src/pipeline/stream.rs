@@ -56,7 +56,8 @@ use crate::window::{Aggregate, LateRecord, WindowChain, Windows};
 /// ```
 ///
 /// Names of sources, window operators and sinks are the keys under which positions, state and transactions stand in a
-/// checkpoint: keep them when the pipeline changes.
+/// checkpoint: keep them when the pipeline changes. A source and a sink can't have the same name, as a job counts the
+/// `records` of both by name.
 pub struct Pipeline {
     job: String,
     sources: BTreeMap<SourceId, Arc<dyn ErasedSource>>,
@@ -124,6 +125,14 @@ impl Pipeline {
         let job = JobId::new(&*self.job).map_err(|error| error.to_string())?;
         if self.flows.is_empty() {
             self.problems.push("the pipeline has no sink".to_owned());
+        }
+        for sink in self.sinks.keys() {
+            let same = |source: &SourceId| source.as_str() == sink.as_str();
+            if self.sources.keys().any(same) {
+                self.problems.push(format!(
+                    "a source and a sink are both named {sink}, and their counts would be one: rename either"
+                ));
+            }
         }
         if !self.problems.is_empty() {
             return Err(self.problems.join("; "));
@@ -399,7 +408,7 @@ where
             ..
         } = keyed;
         let operator = pipeline.checked(OperatorId::new(name), "operator");
-        if let Some(problem) = windows.problem() {
+        if let Some(problem) = windows.problem(lateness) {
             pipeline.problems.push(format!("{operator}: {problem}"));
         }
         if !has_event_time {

@@ -5,6 +5,8 @@ use crate::error::{ErrorKind, SinkError, SourceError};
 use crate::identity::{
     CheckpointId, Epoch, JobId, OperatorId, SinkId, SourceId, SubtaskIndex, TransactionId,
 };
+use crate::time::Timestamp;
+use crate::window::AggregateError;
 
 /// Why a job ended without having done its work.
 ///
@@ -36,6 +38,21 @@ pub enum JobError {
         object: String,
         /// What is wrong.
         cause: String,
+    },
+    /// An aggregate can't take a record in.
+    #[error("operator {operator}, key {key}, window from {} to {} (milliseconds since 1970): {cause}", start.as_millis(), end.as_millis())]
+    Aggregate {
+        /// The window operator.
+        operator: OperatorId,
+        /// The key of the record, as JSON.
+        key: String,
+        /// Start of the window, included.
+        start: Timestamp,
+        /// End of the window, excluded.
+        end: Timestamp,
+        /// The reason.
+        #[source]
+        cause: AggregateError,
     },
     /// A source failed.
     #[error("source {source_id}: {cause}")]
@@ -158,6 +175,7 @@ impl JobError {
             Self::Plan(_)
             | Self::OtherPipeline { .. }
             | Self::State { .. }
+            | Self::Aggregate { .. }
             | Self::Lost { .. }
             | Self::Fenced { .. }
             | Self::GaveUp { .. } => false,

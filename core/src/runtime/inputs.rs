@@ -12,11 +12,24 @@ use crate::pipeline::{Element, Signal, Stage};
 use crate::protocol::Alignment;
 use crate::time::Timestamp;
 
+/// Where event time stands in an input.
+#[derive(Debug, Clone, Copy)]
+struct EventTime {
+    watermark: Timestamp,
+    idle: bool,
+}
+
+impl EventTime {
+    fn has_ended(&self) -> bool {
+        self.watermark == Timestamp::MAX
+    }
+}
+
 /// Merges channels, holding back those whose barrier has come.
 pub(crate) struct Inputs<T> {
     channels: Vec<mpsc::Receiver<Element<T>>>,
-    /// Of each input; `None` while it is idle.
-    watermarks: Vec<Option<Timestamp>>,
+    /// Of each input.
+    event_times: Vec<EventTime>,
     merged: Timestamp,
     alignment: Alignment,
     /// Where to look first: so that no input waits for ever behind a busy one.
@@ -26,7 +39,13 @@ pub(crate) struct Inputs<T> {
 impl<T: Send + 'static> Inputs<T> {
     pub(crate) fn new(channels: Vec<mpsc::Receiver<Element<T>>>) -> Self {
         Self {
-            watermarks: vec![Some(Timestamp::MIN); channels.len()],
+            event_times: vec![
+                EventTime {
+                    watermark: Timestamp::MIN,
+                    idle: false
+                };
+                channels.len()
+            ],
             merged: Timestamp::MIN,
             alignment: Alignment::new(channels.len()),
             channels,
@@ -55,26 +74,34 @@ impl<T: Send + 'static> Inputs<T> {
         Poll::Pending
     }
 
-    /// Takes in what an input says of event time; returns what is new about all of them together.
-    fn event_time(&mut self, input: usize, watermark: Option<Timestamp>) -> Option<Signal> {
-        self.watermarks[input] = watermark;
-        let ended = |watermark: &Option<Timestamp>| *watermark == Some(Timestamp::MAX);
-        let least = match self.watermarks.iter().all(ended) {
-            true => Some(Timestamp::MAX),
-            // An input that has ended says nothing about one that is idle, and may go on.
-            false => {
-                let going_on = self.watermarks.iter().filter(|input| !ended(input));
-                going_on.flatten().min().copied()
-            }
-        };
-        let Some(least) = least else {
-            return Some(Signal::Idle);
+    /// Hands on what is new about the event time of all inputs together.
+    async fn event_time<N: Stage<T>>(
+        &mut self,
+        subtask: &mut Subtask<T, N>,
+    ) -> Result<(), Failure> {
+        // An input that has ended says nothing about one that is idle, and may go on.
+        let going_on = || self.event_times.iter().filter(|input| !input.has_ended());
+        let active = going_on().filter(|input| !input.idle);
+        let idle = || going_on().filter(|input| input.idle);
+        let watermarks = (
+            active.map(|input| input.watermark).min(),
+            idle().map(|input| input.watermark).max(),
+        );
+        let (watermark, is_idle) = match watermarks {
+            (Some(least), _) => (least, false),
+            // No input is left that others could wait for: windows close up to the greatest watermark.
+            (None, Some(greatest)) => (greatest, true),
+            (None, None) => (Timestamp::MAX, false),
         };
         // After a time of idleness it may be behind what was handed on, which stands.
-        (least > self.merged).then(|| {
-            self.merged = least;
-            Signal::Watermark(least)
-        })
+        if watermark > self.merged {
+            self.merged = watermark;
+            subtask.signal(Signal::Watermark(watermark)).await?;
+        }
+        match is_idle {
+            true => subtask.signal(Signal::Idle).await,
+            false => Ok(()),
+        }
     }
 
     /// Runs a subtask on these inputs, up to the last barrier.
@@ -108,14 +135,15 @@ impl<T: Send + 'static> Inputs<T> {
                     subtask.signal(Signal::BatchEnd).await?;
                 }
                 (input, Element::Watermark(watermark)) => {
-                    if let Some(signal) = self.event_time(input, Some(watermark)) {
-                        subtask.signal(signal).await?;
-                    }
+                    self.event_times[input] = EventTime {
+                        watermark,
+                        idle: false,
+                    };
+                    self.event_time(subtask).await?;
                 }
                 (input, Element::Idle) => {
-                    if let Some(signal) = self.event_time(input, None) {
-                        subtask.signal(signal).await?;
-                    }
+                    self.event_times[input].idle = true;
+                    self.event_time(subtask).await?;
                 }
                 (input, Element::Barrier(barrier)) => {
                     let aligned = self.alignment.barrier(input, barrier);

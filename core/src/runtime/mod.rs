@@ -10,6 +10,7 @@ mod flush;
 mod in_doubt;
 mod inputs;
 mod job;
+mod left_out;
 mod log_keeper;
 mod overtaken;
 mod panics;

@@ -13,6 +13,7 @@ use super::attempt::Attempt;
 use super::failure::{Failure, JobError};
 use super::in_doubt::InDoubtCount;
 use super::job::JobEnd;
+use super::left_out::LeftOut;
 use super::log_keeper::{LogRequest, keep_log};
 use super::panics::panicked;
 use super::plan::check_readers;
@@ -66,6 +67,7 @@ pub(super) struct Run<'a> {
     /// What is being decided, for the sources.
     manifest: Option<Arc<Manifest>>,
     in_doubt: InDoubtCount,
+    left_out: LeftOut,
 }
 
 /// What ends a run.
@@ -112,6 +114,7 @@ impl<'a> Run<'a> {
                 .unwrap_or_default(),
             counters: attempt.counters.clone(),
             events: events_in.clone(),
+            windows: !attempt.plan.operators.is_empty(),
             tasks: Vec::new(),
             barriers: Vec::new(),
             decisions: Vec::new(),
@@ -136,6 +139,8 @@ impl<'a> Run<'a> {
         };
         let (log_requests, requests) = mpsc::channel(LOG_REQUESTS);
         let epoch = log.epoch();
+        let counts = newest.as_ref().map(|newest| newest.counts.clone());
+        let counts = counts.unwrap_or_default();
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_log(attempt.plan.job.clone(), log, requests, events_in));
         for task in launch.tasks {
@@ -152,7 +157,8 @@ impl<'a> Run<'a> {
             log: log_requests,
             decisions: launch.decisions,
             resumed: newest.is_some(),
-            counts: newest.map(|newest| newest.counts).unwrap_or_default(),
+            left_out: LeftOut::since(counts.clone()),
+            counts,
             under_way: None,
             complete: false,
             manifest: None,
@@ -332,6 +338,7 @@ impl<'a> Run<'a> {
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         let in_doubt = manifest.transactions.len();
         info!(%job, %epoch, %checkpoint, in_doubt, "decided");
+        self.left_out.warn(self.attempt.plan, &manifest.counts);
         for (id, source) in &self.attempt.plan.sources {
             let (id, source, manifest) = (id.clone(), Arc::clone(source), Arc::clone(&manifest));
             self.tasks.spawn(async move {

@@ -1,6 +1,10 @@
 //! A subtask that reads splits of a source.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tracing::warn;
 
 use super::counts::Count;
 use super::failure::{Failure, JobError};
@@ -13,8 +17,11 @@ use crate::error::SourceError;
 use crate::identity::SourceId;
 use crate::pipeline::{Record, Signal, Stage, TimestampAssigner};
 use crate::protocol::Barrier;
-use crate::source::{Source, SourceBatch, SourceEvent, SourceReader};
+use crate::source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader};
 use crate::time::Timestamp;
+
+/// How long a split may hold back the watermark in silence before that is warned about.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Reads splits, stamps records with event time, and lets barriers in between batches.
 pub(crate) struct SourceSubtask<S: Source, A> {
@@ -29,6 +36,8 @@ pub(crate) struct SourceSubtask<S: Source, A> {
     pub(crate) skipped: Count,
     /// What was last said about event time.
     pub(crate) said: Signal,
+    /// Whether windows wait for the watermark.
+    pub(crate) windows: bool,
 }
 
 /// What the subtask waits for.
@@ -37,6 +46,7 @@ enum Next<R, P> {
     Event(Result<SourceEvent<R, P>, SourceError>),
     VoteFailed(Failure),
     FlushDue,
+    Silence,
 }
 
 impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
@@ -54,6 +64,9 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         subtask: &mut Subtask<S::Record, N>,
     ) -> Result<(), Failure> {
         let mut flush = FlushClock::new();
+        let mut silence = interval_at(Instant::now() + SILENCE, SILENCE);
+        silence.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let windows = A::HAS_EVENT_TIME && self.windows;
         if self.reader.is_none() {
             // Windows that were restored may close now.
             flush.start();
@@ -69,6 +82,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
                 () = flush.due() => Next::FlushDue,
                 event = next(self.reader.as_mut()) => Next::Event(event),
+                _ = silence.tick(), if windows && self.reader.is_some() => Next::Silence,
             };
             match next {
                 Next::VoteFailed(failure) => return Err(failure),
@@ -80,11 +94,12 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                     }
                 }
                 Next::FlushDue => subtask.signal(Signal::Flush).await?,
+                Next::Silence => self.warn_of_silence(),
                 Next::Event(event) => {
                     flush.start();
                     match event.map_err(|cause| self.failed(cause))? {
                         SourceEvent::Batch(batch) => {
-                            self.stamp(batch, subtask);
+                            self.stamp(batch, subtask)?;
                             let behind = self.event_time().unwrap_or(Signal::BatchEnd);
                             subtask.signal(behind).await?;
                         }
@@ -107,36 +122,65 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
     }
 
     /// Gives each record its event time, and the watermark of its split just before it, and takes it into the chain.
+    /// Records too far ahead of the clock fail the job or are left out.
     fn stamp<N: Stage<S::Record>>(
         &mut self,
         batch: SourceBatch<S::Record, S::Position>,
         subtask: &mut Subtask<S::Record, N>,
-    ) {
-        self.records.add(batch.records.len() as u64);
-        self.skipped.add(batch.skipped);
-        self.records.publish();
-        self.skipped.publish();
+    ) -> Result<(), JobError> {
+        let (count, mut skipped) = (batch.records.len() as u64, 0);
+        let latest = self.assigner.latest();
         let clock = self.clocks.active(&batch.split);
-        clock.position = Some(batch.position);
         let mut newest = clock.newest.unwrap_or(Timestamp::MIN);
         let mut watermark = clock
             .newest
             .map_or(Timestamp::MIN, |newest| self.assigner.watermark(newest));
-        let any = !batch.records.is_empty();
-        for value in batch.records {
+        for (index, value) in (1..).zip(batch.records) {
             let timestamp = self.assigner.timestamp(&value);
-            subtask.push(Record {
-                value,
-                timestamp,
-                watermark,
-            });
+            let before = watermark;
             if timestamp > newest {
+                if timestamp > latest {
+                    match self.assigner.on_malformed() {
+                        OnMalformed::Fail => {
+                            let place = format!(
+                                "record {index} of the {count} of split {} before position {:?}",
+                                batch.split, batch.position
+                            );
+                            return Err(self.failed(too_far_ahead(&place, timestamp)));
+                        }
+                        OnMalformed::Skip => {
+                            skipped += 1;
+                            continue;
+                        }
+                    }
+                }
                 newest = timestamp;
                 watermark = self.assigner.watermark(newest);
             }
+            subtask.push(Record {
+                value,
+                timestamp,
+                watermark: before,
+            });
         }
-        if any {
+        clock.position = Some(batch.position);
+        if skipped < count {
             clock.newest = Some(newest);
+        }
+        self.records.add(count - skipped);
+        self.skipped.add(batch.skipped + skipped);
+        self.records.publish();
+        self.skipped.publish();
+        Ok(())
+    }
+
+    fn warn_of_silence(&mut self) {
+        if let Some((split, silent)) = self.clocks.held_back_by(SILENCE) {
+            let (job, subtask) = (&self.seat.job, self.seat.subtask);
+            warn!(
+                %job, source = %self.id, %subtask, %split, ?silent,
+                "nothing of this split was read, and it is not idle: it holds back the watermark, and windows stay open"
+            );
         }
     }
 
@@ -159,10 +203,21 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         &mut self,
         subtask: &mut Subtask<S::Record, N>,
     ) -> Result<(), Failure> {
-        match self.event_time() {
-            Some(signal) => subtask.signal(signal).await,
-            None => Ok(()),
+        let before = self.said;
+        let Some(now) = self.event_time() else {
+            return Ok(());
+        };
+        if now == Signal::Idle {
+            // No split is left that others could wait for: windows close up to the greatest watermark.
+            let of = |newest| self.assigner.watermark(newest);
+            let greatest = self.clocks.greatest_idle(of);
+            if let (Signal::Watermark(before), Some(greatest)) = (before, greatest)
+                && greatest > before
+            {
+                subtask.signal(Signal::Watermark(greatest)).await?;
+            }
         }
+        subtask.signal(now).await
     }
 
     async fn exhausted<N: Stage<S::Record>>(
@@ -199,6 +254,14 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             cause,
         }
     }
+}
+
+fn too_far_ahead(place: &str, timestamp: Timestamp) -> SourceError {
+    let millis = timestamp.as_millis();
+    SourceError::rejected(format!(
+        "{place}: its event time, {millis} ms since 1970, is further ahead of the clock than `at_most_ahead` allows"
+    ))
+    .hint("correct the record, allow more, or leave such records out: `EventTime::on_malformed(OnMalformed::Skip)`")
 }
 
 async fn next<R: SourceReader>(

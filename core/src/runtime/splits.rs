@@ -1,6 +1,9 @@
 //! How far each split of a source subtask has been read, in position and in event time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::checkpoint::SplitSnapshot;
 use crate::identity::SourceId;
@@ -22,6 +25,22 @@ pub(crate) struct SplitClock<P> {
     /// The newest event time seen.
     pub(crate) newest: Option<Timestamp>,
     activity: Activity,
+    /// The time of the last batch.
+    heard: Instant,
+    /// Whether its silence since then has been warned about.
+    warned: bool,
+}
+
+impl<P> SplitClock<P> {
+    fn new(position: Option<P>, newest: Option<Timestamp>, activity: Activity) -> Self {
+        Self {
+            position,
+            newest,
+            activity,
+            heard: Instant::now(),
+            warned: false,
+        }
+    }
 }
 
 /// All splits of a source subtask.
@@ -50,14 +69,8 @@ impl<P: serde::Serialize> SplitClocks<P> {
         } else {
             Activity::Active
         };
-        self.splits.insert(
-            split,
-            SplitClock {
-                position,
-                newest,
-                activity,
-            },
-        );
+        let clock = SplitClock::new(position, newest, activity);
+        self.splits.insert(split, clock);
     }
 
     /// The clock of a split from which a batch has come: it is active.
@@ -65,12 +78,10 @@ impl<P: serde::Serialize> SplitClocks<P> {
         let clock = self
             .splits
             .entry(split.clone())
-            .or_insert_with(|| SplitClock {
-                position: None,
-                newest: None,
-                activity: Activity::Active,
-            });
+            .or_insert_with(|| SplitClock::new(None, None, Activity::Active));
         clock.activity = Activity::Active;
+        clock.heard = Instant::now();
+        clock.warned = false;
         clock
     }
 
@@ -92,6 +103,31 @@ impl<P: serde::Serialize> SplitClocks<P> {
         active
             .map(|clock| clock.newest.map_or(Timestamp::MIN, &of))
             .min()
+    }
+
+    /// The greatest watermark of the idle splits; `None` if there is none.
+    pub(crate) fn greatest_idle(&self, of: impl Fn(Timestamp) -> Timestamp) -> Option<Timestamp> {
+        let idle = self
+            .splits
+            .values()
+            .filter(|clock| clock.activity == Activity::Idle);
+        idle.filter_map(|clock| clock.newest.map(&of)).max()
+    }
+
+    /// The split that holds back the watermark, and for how long nothing of it was read, if that is longer than `patience`.
+    /// Each silence of a split is returned once.
+    pub(crate) fn held_back_by(&mut self, patience: Duration) -> Option<(&SplitId, Duration)> {
+        let active = self
+            .splits
+            .iter_mut()
+            .filter(|(_, clock)| clock.activity == Activity::Active);
+        // Of several with the same event time, the one that has been silent for longest.
+        let (split, clock) = active.min_by_key(|(_, clock)| (clock.newest, clock.heard))?;
+        let silent = clock.heard.elapsed();
+        if silent < patience || std::mem::replace(&mut clock.warned, true) {
+            return None;
+        }
+        Some((split, silent))
     }
 
     pub(crate) fn snapshot(

@@ -1,17 +1,22 @@
 //! Windows over event time.
 
 mod aggregate;
+mod description;
 mod panes;
+mod shape;
 mod stage;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use aggregate::{Aggregate, count, fold, max, mean, min, sum};
+pub use aggregate::{Addend, Aggregate, AggregateError, count, fold, max, mean, min, sum};
 pub use stage::WindowChain;
 
 use crate::time::{Timestamp, millis};
+
+/// The longest window and the longest lateness: together they stay within event time.
+const LONGEST: Duration = Duration::from_millis(i64::MAX.unsigned_abs() / 4);
 
 /// How event time is cut into windows. Windows are aligned to 1970-01-01T00:00:00Z; each includes its start and excludes
 /// its end.
@@ -36,10 +41,13 @@ impl Windows {
     }
 
     /// What is wrong with the lengths, if anything.
-    pub(crate) fn problem(self) -> Option<&'static str> {
+    pub(crate) fn problem(self, lateness: Duration) -> Option<&'static str> {
+        let long = [self.size, self.slide, lateness].into_iter().max();
         let whole = |length: Duration| length.subsec_nanos().is_multiple_of(1_000_000);
         if !whole(self.size) || !whole(self.slide) {
             Some("windows are measured in whole milliseconds")
+        } else if long > Some(LONGEST) {
+            Some("a window and its lateness last 70 million years at most")
         } else if self.size.is_zero() || self.slide.is_zero() {
             Some("a window needs a length above zero")
         } else if self.slide > self.size {

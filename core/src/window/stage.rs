@@ -9,8 +9,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::panes::{Pane, Panes};
-use super::{Aggregate, WindowResult, Windows};
+use super::description::Description;
+use super::panes::{Pane, Panes, Progress};
+use super::shape::shape_of;
+use super::{Aggregate, AggregateError, WindowResult, Windows};
 use crate::identity::OperatorId;
 use crate::pipeline::{BATCH, Chain, Cut, Keyed, Record, Signal, Stage, Tail};
 use crate::runtime::{Count, Failure, JobError, Site};
@@ -64,17 +66,24 @@ where
     ) -> Result<Self::Stage<N>, Failure> {
         let sharding = site.sharding();
         let mut panes = Panes::new();
-        let mut watermark = Timestamp::MIN;
+        let description = Description::new(
+            self.windows,
+            self.aggregate.name(),
+            shape_of::<K>(),
+            shape_of::<A::Accumulator>(),
+        );
+        let (mut watermark, mut closed) = (Timestamp::MIN, i64::MIN);
         for (object, content) in site.state(&self.operator) {
             let stored = panes
-                .decode(content, &sharding, site.subtask())
+                .decode(content, &sharding, site.subtask(), &description)
                 .map_err(|error| JobError::State {
                     operator: self.operator.clone(),
                     object: object.clone(),
                     cause: error.to_string(),
                 })?;
             // Watermarks go to all subtasks alike, so at a barrier all have the same.
-            watermark = watermark.max(stored);
+            watermark = watermark.max(stored.watermark);
+            closed = closed.max(stored.closed);
         }
         let size = self.windows.size_millis();
         let mut stage = WindowStage {
@@ -83,19 +92,22 @@ where
             slide: self.windows.slide_millis(),
             lateness: self.lateness,
             aggregate: self.aggregate.clone(),
+            description,
             sharding,
             panes,
             newest_start: 0,
             watermark,
             span: size.saturating_add(millis(self.lateness)) - 1,
-            closed: i64::MIN,
+            closed,
+            failed: None,
             next,
             late: self.late.stage(site)?,
             late_records: site.count(&self.operator, "late"),
             results: site.count(&self.operator, "windows"),
             records: PhantomData,
         };
-        stage.closed = stage.closed_start(watermark);
+        // A longer lateness opens no window again that has given its result.
+        stage.closed = closed.max(stage.closed_start(watermark));
         Ok(stage)
     }
 }
@@ -107,6 +119,7 @@ pub struct WindowStage<K, T, A: Aggregate<T>, N, L> {
     slide: i64,
     lateness: Duration,
     aggregate: A,
+    description: Description,
     sharding: Sharding,
     panes: Panes<K, A::Accumulator>,
     /// Start of the newest window of the record before: the next record mostly has the same, which saves a division.
@@ -116,6 +129,8 @@ pub struct WindowStage<K, T, A: Aggregate<T>, N, L> {
     span: i64,
     /// The newest start of a closed window, by the subtask's watermark.
     closed: i64,
+    /// A record that the aggregate refused: the next signal fails, before anything is stored or handed on.
+    failed: Option<Box<JobError>>,
     next: N,
     late: L,
     late_records: Count,
@@ -139,6 +154,47 @@ impl<K, T, A: Aggregate<T>, N, L> WindowStage<K, T, A, N, L> {
         }
         watermark.as_millis().saturating_sub(self.span)
     }
+
+    /// The start of the newest window that covers a time.
+    ///
+    /// A window whose start can't be told from [`Timestamp::MIN`] is never open: it counts as closed.
+    fn newest_start(&mut self, time: i64) -> i64 {
+        let start = time.saturating_sub(time.rem_euclid(self.slide));
+        // At the ends of event time, the distance of another time to this start would be cut off, or wrap around.
+        if start > i64::MIN && start.checked_add(self.slide).is_some() {
+            self.newest_start = start;
+        }
+        start
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fail(&mut self, key: &impl Serialize, start: i64, cause: AggregateError) {
+        // The first failure is the one that counts.
+        if self.failed.is_none() {
+            let end = start.saturating_add(self.size);
+            self.failed = Some(Box::new(JobError::Aggregate {
+                operator: self.operator.clone(),
+                key: shown(key),
+                start: Timestamp::from_millis(start),
+                end: Timestamp::from_millis(end),
+                cause,
+            }));
+        }
+    }
+}
+
+/// A key as text, for errors.
+fn shown(key: &impl Serialize) -> String {
+    const LONGEST: usize = 200;
+    let Ok(mut text) = serde_json::to_string(key) else {
+        return "that can't be shown".to_owned();
+    };
+    if let Some((cut, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
 }
 
 impl<K, T, A, N, L> WindowStage<K, T, A, N, L>
@@ -180,7 +236,11 @@ where
     }
 
     fn snapshot(&mut self, cut: &mut Cut) -> Result<(), Failure> {
-        let state = self.panes.encode(&self.sharding, self.watermark);
+        let progress = Progress {
+            watermark: self.watermark,
+            closed: self.closed,
+        };
+        let state = (self.panes).encode(&self.sharding, &self.description, progress);
         let state = state.map_err(|error| JobError::State {
             operator: self.operator.clone(),
             object: "a new state part".to_owned(),
@@ -207,13 +267,13 @@ where
     #[inline(always)]
     fn push(&mut self, record: Record<Keyed<K, T>>) {
         let time = record.timestamp.as_millis();
-        if !(0..self.slide).contains(&time.wrapping_sub(self.newest_start)) {
-            self.newest_start = time.saturating_sub(time.rem_euclid(self.slide));
+        let mut start = self.newest_start;
+        if !(0..self.slide).contains(&time.wrapping_sub(start)) {
+            start = self.newest_start(time);
         }
         let closed = self
             .closed
             .max(record.watermark.as_millis().saturating_sub(self.span));
-        let mut start = self.newest_start;
         if start <= closed {
             self.late_records.add(1);
             self.late.push(record);
@@ -225,7 +285,10 @@ where
         loop {
             let create = || self.aggregate.create();
             let accumulator = self.panes.accumulator(start, *hash, key, create);
-            self.aggregate.add(accumulator, value);
+            if let Err(error) = self.aggregate.add(accumulator, value) {
+                self.fail(key, start, error);
+                return;
+            }
             start = start.saturating_sub(self.slide);
             if start <= bound {
                 return;
@@ -235,11 +298,16 @@ where
 
     async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure> {
         let mut handed_on = signal;
+        if signal != Signal::Cancel
+            && let Some(error) = self.failed.take()
+        {
+            return Err(Failure::Error(error));
+        }
         match signal {
             Signal::Watermark(watermark) => {
                 self.close(watermark, cut).await?;
                 self.watermark = self.watermark.max(watermark);
-                self.closed = self.closed_start(self.watermark);
+                self.closed = self.closed.max(self.closed_start(self.watermark));
                 handed_on = Signal::Watermark(watermark.saturating_sub(self.lateness));
             }
             Signal::Barrier(_) => self.snapshot(cut)?,

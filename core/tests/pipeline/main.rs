@@ -12,6 +12,8 @@ mod busy;
 #[cfg(test)]
 mod double_start;
 #[cfg(test)]
+mod extremes;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod flush;
@@ -19,6 +21,8 @@ mod flush;
 mod growing;
 #[cfg(test)]
 mod handles;
+#[cfg(test)]
+mod idle;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
@@ -38,7 +42,11 @@ mod settled;
 #[cfg(test)]
 mod spans;
 #[cfg(test)]
+mod state;
+#[cfg(test)]
 mod timeouts;
+#[cfg(test)]
+mod warnings;
 #[cfg(test)]
 mod windows;
 #[cfg(test)]

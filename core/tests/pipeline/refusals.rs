@@ -57,6 +57,14 @@ async fn names_that_are_taken() {
         text.contains("two sources named numbers; there are two sinks named sink"),
         "{text}"
     );
+    let shared = Pipeline::new("job")
+        .source("numbers", numbers(), NoEventTime)
+        .sink("numbers", MemorySink::new());
+    let text = refused(shared).await;
+    assert!(
+        text.contains("a source and a sink are both named numbers"),
+        "{text}"
+    );
     let event_time = EventTime::of(|number: &i64| Timestamp::from_millis(*number));
     let windows = Pipeline::new("job")
         .source("numbers", numbers(), event_time)
@@ -81,6 +89,10 @@ async fn windows_that_cant_be() {
             Windows::tumbling(std::time::Duration::from_micros(1500)),
             "whole milliseconds",
         ),
+        (
+            Windows::tumbling(ms(i64::MAX - i64::MAX % 1000)),
+            "70 million years",
+        ),
     ];
     for (windows, why) in lengths {
         let event_time = EventTime::of(|number: &i64| Timestamp::from_millis(*number));
@@ -93,6 +105,16 @@ async fn windows_that_cant_be() {
         let text = refused(pipeline).await;
         assert!(text.contains(why), "{text}");
     }
+    let event_time = EventTime::of(|number: &i64| Timestamp::from_millis(*number));
+    let never_final = Pipeline::new("job")
+        .source("numbers", numbers(), event_time)
+        .key_by(|number| *number)
+        .window(Windows::tumbling(ms(10)))
+        .allowed_lateness(std::time::Duration::MAX)
+        .aggregate("count", count())
+        .discard();
+    let text = refused(never_final).await;
+    assert!(text.contains("70 million years"), "{text}");
     let timeless = Pipeline::new("job")
         .source("numbers", numbers(), NoEventTime)
         .key_by(|number| *number)

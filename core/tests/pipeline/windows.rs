@@ -35,7 +35,7 @@ fn numbered(splits: Vec<Vec<(u8, i64, i64)>>, from: i64) -> Vec<Vec<Event>> {
     splits.into_iter().map(&mut number).collect()
 }
 
-fn rows(events: &[Vec<Event>], batch: usize) -> Rows<Event> {
+pub fn rows(events: &[Vec<Event>], batch: usize) -> Rows<Event> {
     let row = |split: &Vec<Event>| split.iter().cloned().map(Row::Record).collect();
     Rows::new(events.iter().map(row).collect(), batch)
 }
@@ -60,7 +60,7 @@ fn kill() -> impl Strategy<Value = (Op, usize, Mode, u32)> {
     (op, 1..20usize, mode, 1..=4u32)
 }
 
-fn in_paused_time(test: impl Future<Output = ()>) {
+pub fn in_paused_time(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

@@ -50,26 +50,36 @@ pub fn ms(millis: i64) -> Duration {
 pub fn expected(splits: &[Vec<Event>], shape: Shape) -> (Vec<Out>, Vec<Late>) {
     let mut windows: BTreeMap<(i64, u8), Vec<u32>> = BTreeMap::new();
     let mut late = Vec::new();
+    // Wider than event time, so that nothing here is cut off at its ends.
+    let Shape {
+        size,
+        slide,
+        lateness,
+        bound,
+    } = shape;
+    let [size, slide, lateness, bound] = [size, slide, lateness, bound].map(i128::from);
     for split in splits {
         let mut newest = None;
         for event in split {
-            let watermark = newest.map(|newest: i64| newest - shape.bound - 1);
-            let open = |start: &i64| {
-                watermark.is_none_or(|time| start + shape.size - 1 + shape.lateness > time)
+            let at = i128::from(event.at);
+            let watermark = newest.map(|newest: i128| newest - bound - 1);
+            let open = |start: &i128| {
+                // A window has to start within event time, behind its very first millisecond.
+                *start > i128::from(i64::MIN)
+                    && watermark.is_none_or(|time| start + size - 1 + lateness > time)
             };
-            let last = event.at.div_euclid(shape.slide) * shape.slide;
-            let covering = (0..).map(|back| last - back * shape.slide);
-            let covering: Vec<i64> = covering
-                .take_while(|start| start + shape.size > event.at)
-                .collect();
+            let last = at.div_euclid(slide) * slide;
+            let covering = (0..).map(|back| last - back * slide);
+            let covering: Vec<i128> = covering.take_while(|start| start + size > at).collect();
             if !open(&covering[0]) {
                 late.push((event.key, event.id));
             }
             for start in covering.into_iter().filter(open) {
+                let start = i64::try_from(start).unwrap();
                 let ids = windows.entry((start, event.key)).or_default();
                 ids.push(event.id);
             }
-            newest = newest.max(Some(event.at));
+            newest = newest.max(Some(at));
         }
     }
     let windows = windows.into_iter().map(|((start, key), mut ids)| {
