@@ -62,8 +62,18 @@ pub enum Fencing {
     Names,
 }
 
-/// What a sink can do.
+/// What a sink can do: one of the constants, changed by the `with_` methods.
+///
+/// ```
+/// use cofferdam::{Capabilities, Evidence};
+///
+/// const LEDGER: Capabilities = Capabilities::TRANSACTIONAL
+///     .with_evidence(Evidence::Ledger)
+///     .with_max_prepared(Some(1));
+/// assert_eq!(LEDGER.evidence, Evidence::Ledger);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// Who can finish a prepared transaction.
     pub resume: Resume,
@@ -96,7 +106,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// A sink that keeps the whole contract: hidden until commit, one unit a subtask, resumed by any process from
-    /// the handle alone, proven by its data, never expiring. Change single fields with `..`.
+    /// the handle alone, proven by its data, never expiring.
     pub const TRANSACTIONAL: Self = Self {
         resume: Resume::AnyProcess,
         isolation: Isolation::Hidden,
@@ -121,4 +131,67 @@ impl Capabilities {
         expiry: None,
         max_prepared: None,
     };
+
+    /// Sets [`resume`](Self::resume).
+    #[must_use]
+    pub const fn with_resume(mut self, resume: Resume) -> Self {
+        self.resume = resume;
+        self
+    }
+
+    /// Sets [`isolation`](Self::isolation).
+    #[must_use]
+    pub const fn with_isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets [`atomic_unit`](Self::atomic_unit).
+    #[must_use]
+    pub const fn with_atomic_unit(mut self, atomic_unit: AtomicUnit) -> Self {
+        self.atomic_unit = atomic_unit;
+        self
+    }
+
+    /// Sets [`evidence`](Self::evidence).
+    #[must_use]
+    pub const fn with_evidence(mut self, evidence: Evidence) -> Self {
+        self.evidence = evidence;
+        self
+    }
+
+    /// Sets [`fencing`](Self::fencing).
+    #[must_use]
+    pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Sets [`lists_in_doubt`](Self::lists_in_doubt).
+    #[must_use]
+    pub const fn with_lists_in_doubt(mut self, lists_in_doubt: bool) -> Self {
+        self.lists_in_doubt = lists_in_doubt;
+        self
+    }
+
+    /// Sets [`refuses_older_state`](Self::refuses_older_state).
+    #[must_use]
+    pub const fn with_refuses_older_state(mut self, refuses_older_state: bool) -> Self {
+        self.refuses_older_state = refuses_older_state;
+        self
+    }
+
+    /// Sets [`expiry`](Self::expiry).
+    #[must_use]
+    pub const fn with_expiry(mut self, expiry: Option<Duration>) -> Self {
+        self.expiry = expiry;
+        self
+    }
+
+    /// Sets [`max_prepared`](Self::max_prepared).
+    #[must_use]
+    pub const fn with_max_prepared(mut self, max_prepared: Option<usize>) -> Self {
+        self.max_prepared = max_prepared;
+        self
+    }
 }

@@ -98,11 +98,10 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
     type Prepared = S::Prepared;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            max_prepared: self.max_prepared,
-            expiry: self.expiry,
-            ..self.inner.capabilities()
-        }
+        self.inner
+            .capabilities()
+            .with_max_prepared(self.max_prepared)
+            .with_expiry(self.expiry)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<S::Transaction, SinkError> {

@@ -69,6 +69,7 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
         refuses_older_state,
         expiry,
         max_prepared,
+        ..
     } = capabilities;
     [
         ("resume", format!("{resume:?}")),
@@ -239,4 +240,21 @@ pub fn keep_up_to_date(file: &Path, text: &str) {
 pub fn test_in(module_path: &'static str) -> &'static str {
     // Test names don't have the name of the crate.
     module_path.split_once("::").map_or("", |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_every_capability() {
+        let all = format!("{:#?}", Capabilities::TRANSACTIONAL);
+        for line in all.lines().filter(|line| line.starts_with("    ")) {
+            let Some((field, _)) = line.trim().split_once(": ") else {
+                continue;
+            };
+            let told = fields(&Capabilities::TRANSACTIONAL);
+            assert!(told.iter().any(|(name, _)| name == field), "{field}");
+        }
+    }
 }

@@ -144,11 +144,9 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
     type Prepared = MemoryHandle;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            evidence: Evidence::Ledger,
-            max_prepared: self.settings.max_prepared,
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL
+            .with_evidence(Evidence::Ledger)
+            .with_max_prepared(self.settings.max_prepared)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
