@@ -101,7 +101,22 @@ pub struct Capabilities {
     ///
     /// With a limit, a checkpoint waits until the commits before it leave room (at `Some(1)`, for the commit of the one
     /// before), and one that is dropped rolls the job back, since its transaction would ride with the next in addition.
+    /// The next transaction is begun and written meanwhile, beside the limit, unless the sink is
+    /// [`ordered`](Self::ordered).
     pub max_prepared: Option<usize>,
+    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    ///
+    /// For sinks whose writes meet what is already in the target: a delete or an upsert, sent at once, would pass over
+    /// rows that are only prepared, or wait for a lock that only the commit before it releases. `max_prepared` alone is
+    /// not enough for them: it holds back the next *barrier*, while the next transaction begins with its first record.
+    ///
+    /// Meanwhile a subtask collects up to 16,384 records and what came with the last of them; above that it holds its
+    /// input back. An ordered sink holds one prepared transaction: a job is refused if
+    /// [`max_prepared`](Self::max_prepared) is anything but `Some(1)`.
+    ///
+    /// The order is that of one subtask. To have all records of a key in one subtask, use
+    /// [`Stream::sink_by`](crate::Stream::sink_by).
+    pub ordered: bool,
 }
 
 impl Capabilities {
@@ -117,6 +132,7 @@ impl Capabilities {
         refuses_older_state: true,
         expiry: None,
         max_prepared: None,
+        ordered: false,
     };
 
     /// A plain writer: visible at once, nothing to resume.
@@ -130,6 +146,7 @@ impl Capabilities {
         refuses_older_state: false,
         expiry: None,
         max_prepared: None,
+        ordered: false,
     };
 
     /// Sets [`resume`](Self::resume).
@@ -192,6 +209,16 @@ impl Capabilities {
     #[must_use]
     pub const fn with_max_prepared(mut self, max_prepared: Option<usize>) -> Self {
         self.max_prepared = max_prepared;
+        self
+    }
+
+    /// Sets [`ordered`](Self::ordered), and [`max_prepared`](Self::max_prepared) to `Some(1)` if it is `true`.
+    #[must_use]
+    pub const fn with_ordered(mut self, ordered: bool) -> Self {
+        self.ordered = ordered;
+        if ordered {
+            self.max_prepared = Some(1);
+        }
         self
     }
 }

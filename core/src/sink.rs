@@ -25,7 +25,9 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, Transact
 ///
 /// # Who calls what
 /// Within a subtask `begin`, `write` and `pre_commit` come one after another. `commit` runs beside the writes of the
-/// next transactions; of one subtask, one commit at a time, in the order of checkpoints. During recovery `commit` and
+/// next transactions; of one subtask, one commit at a time, in the order of checkpoints. The next transaction begins with
+/// its first record, before the one before it is committed or even decided, unless the sink declares
+/// [`Capabilities::ordered`]. During recovery `commit` and
 /// `abort_stale` come before any `begin`. The sink is shared by all subtasks of its job: methods take `&self`.
 ///
 /// # Rules
@@ -60,7 +62,8 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// What this sink can do. Constant over its life.
     fn capabilities(&self) -> Capabilities;
 
-    /// Opens a transaction. Called when its first record is there, so a checkpoint without records asks nothing.
+    /// Opens a transaction. Called when its first record is there, so a checkpoint without records asks nothing. The
+    /// transaction before it may still be prepared; it is committed if the sink is [ordered](Capabilities::ordered).
     ///
     /// *Must* be invisible to readers, and must not disturb transactions prepared by anyone.
     /// *After an error* nothing is open; what may be left in the outside system is found by `abort_stale`.

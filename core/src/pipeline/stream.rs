@@ -160,9 +160,17 @@ impl Pipeline {
     fn add_sink<S: TwoPhaseCommitSinkFunction>(&mut self, name: &str, sink: S) -> SinkTail<S> {
         let sink = Arc::new(sink);
         let id = self.checked(SinkId::new(name), "sink");
-        if sink.capabilities().max_prepared == Some(0) {
+        let capabilities = sink.capabilities();
+        if capabilities.max_prepared == Some(0) {
             self.problems.push(format!(
                 "sink {id} can hold no prepared transaction: at least one is needed"
+            ));
+        }
+        if capabilities.ordered && capabilities.max_prepared != Some(1) {
+            self.problems.push(format!(
+                "sink {id} is ordered, so it holds one prepared transaction at most, and it declares max_prepared: {:?}: \
+                 Capabilities::with_ordered declares both",
+                capabilities.max_prepared
             ));
         }
         if self

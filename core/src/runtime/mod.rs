@@ -11,6 +11,7 @@ mod in_doubt;
 mod inputs;
 mod job;
 mod log_keeper;
+mod order;
 mod overtaken;
 mod panics;
 mod patience;

@@ -22,6 +22,8 @@ mod lifecycle;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod ordered;
+#[cfg(test)]
 mod overtaken;
 #[cfg(test)]
 mod plan;

@@ -69,6 +69,7 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
         refuses_older_state,
         expiry,
         max_prepared,
+        ordered,
         ..
     } = capabilities;
     [
@@ -81,6 +82,7 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
         ("refuses_older_state", format!("{refuses_older_state:?}")),
         ("expiry", format!("{expiry:?}")),
         ("max_prepared", format!("{max_prepared:?}")),
+        ("ordered", format!("{ordered:?}")),
     ]
     .map(|(field, value)| (field.to_owned(), value))
     .into()
