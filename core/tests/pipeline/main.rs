@@ -30,6 +30,8 @@ mod plan;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod routing;
+#[cfg(test)]
 mod rows;
 #[cfg(test)]
 mod spans;
