@@ -62,8 +62,18 @@ pub enum Fencing {
     Names,
 }
 
-/// What a sink can do.
+/// What a sink can do: one of the constants, changed by the `with_` methods.
+///
+/// ```
+/// use cofferdam::{Capabilities, Evidence};
+///
+/// const LEDGER: Capabilities = Capabilities::TRANSACTIONAL
+///     .with_evidence(Evidence::Ledger)
+///     .with_max_prepared(Some(1));
+/// assert_eq!(LEDGER.evidence, Evidence::Ledger);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// Who can finish a prepared transaction.
     pub resume: Resume,
@@ -91,12 +101,27 @@ pub struct Capabilities {
     ///
     /// With a limit, a checkpoint waits until the commits before it leave room (at `Some(1)`, for the commit of the one
     /// before), and one that is dropped rolls the job back, since its transaction would ride with the next in addition.
+    /// The next transaction is begun and written meanwhile, beside the limit, unless the sink is
+    /// [`ordered`](Self::ordered).
     pub max_prepared: Option<usize>,
+    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    ///
+    /// For sinks whose writes meet what is already in the target: a delete or an upsert, sent at once, would pass over
+    /// rows that are only prepared, or wait for a lock that only the commit before it releases. `max_prepared` alone is
+    /// not enough for them: it holds back the next *barrier*, while the next transaction begins with its first record.
+    ///
+    /// Meanwhile a subtask collects up to 16,384 records and what came with the last of them; above that it holds its
+    /// input back. An ordered sink holds one prepared transaction: a job is refused if
+    /// [`max_prepared`](Self::max_prepared) is anything but `Some(1)`.
+    ///
+    /// The order is that of one subtask. To have all records of a key in one subtask, use
+    /// [`Stream::sink_by`](crate::Stream::sink_by).
+    pub ordered: bool,
 }
 
 impl Capabilities {
     /// A sink that keeps the whole contract: hidden until commit, one unit a subtask, resumed by any process from
-    /// the handle alone, proven by its data, never expiring. Change single fields with `..`.
+    /// the handle alone, proven by its data, never expiring.
     pub const TRANSACTIONAL: Self = Self {
         resume: Resume::AnyProcess,
         isolation: Isolation::Hidden,
@@ -107,6 +132,7 @@ impl Capabilities {
         refuses_older_state: true,
         expiry: None,
         max_prepared: None,
+        ordered: false,
     };
 
     /// A plain writer: visible at once, nothing to resume.
@@ -120,5 +146,79 @@ impl Capabilities {
         refuses_older_state: false,
         expiry: None,
         max_prepared: None,
+        ordered: false,
     };
+
+    /// Sets [`resume`](Self::resume).
+    #[must_use]
+    pub const fn with_resume(mut self, resume: Resume) -> Self {
+        self.resume = resume;
+        self
+    }
+
+    /// Sets [`isolation`](Self::isolation).
+    #[must_use]
+    pub const fn with_isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets [`atomic_unit`](Self::atomic_unit).
+    #[must_use]
+    pub const fn with_atomic_unit(mut self, atomic_unit: AtomicUnit) -> Self {
+        self.atomic_unit = atomic_unit;
+        self
+    }
+
+    /// Sets [`evidence`](Self::evidence).
+    #[must_use]
+    pub const fn with_evidence(mut self, evidence: Evidence) -> Self {
+        self.evidence = evidence;
+        self
+    }
+
+    /// Sets [`fencing`](Self::fencing).
+    #[must_use]
+    pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Sets [`lists_in_doubt`](Self::lists_in_doubt).
+    #[must_use]
+    pub const fn with_lists_in_doubt(mut self, lists_in_doubt: bool) -> Self {
+        self.lists_in_doubt = lists_in_doubt;
+        self
+    }
+
+    /// Sets [`refuses_older_state`](Self::refuses_older_state).
+    #[must_use]
+    pub const fn with_refuses_older_state(mut self, refuses_older_state: bool) -> Self {
+        self.refuses_older_state = refuses_older_state;
+        self
+    }
+
+    /// Sets [`expiry`](Self::expiry).
+    #[must_use]
+    pub const fn with_expiry(mut self, expiry: Option<Duration>) -> Self {
+        self.expiry = expiry;
+        self
+    }
+
+    /// Sets [`max_prepared`](Self::max_prepared).
+    #[must_use]
+    pub const fn with_max_prepared(mut self, max_prepared: Option<usize>) -> Self {
+        self.max_prepared = max_prepared;
+        self
+    }
+
+    /// Sets [`ordered`](Self::ordered), and [`max_prepared`](Self::max_prepared) to `Some(1)` if it is `true`.
+    #[must_use]
+    pub const fn with_ordered(mut self, ordered: bool) -> Self {
+        self.ordered = ordered;
+        if ordered {
+            self.max_prepared = Some(1);
+        }
+        self
+    }
 }

@@ -102,10 +102,7 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
     type Prepared = MemoryHandle;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            evidence: Evidence::Ledger,
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL.with_evidence(Evidence::Ledger)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<MemoryTransaction<T>, SinkError> {

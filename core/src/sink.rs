@@ -25,7 +25,9 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, Transact
 ///
 /// # Who calls what
 /// Within a subtask `begin`, `write` and `pre_commit` come one after another. `commit` runs beside the writes of the
-/// next transactions; of one subtask, one commit at a time, in the order of checkpoints. During recovery `commit` and
+/// next transactions; of one subtask, one commit at a time, in the order of checkpoints. The next transaction begins with
+/// its first record, before the one before it is committed or even decided, unless the sink declares
+/// [`Capabilities::ordered`]. During recovery `commit` and
 /// `abort_stale` come before any `begin`. The sink is shared by all subtasks of its job: methods take `&self`.
 ///
 /// # Rules
@@ -60,7 +62,8 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// What this sink can do. Constant over its life.
     fn capabilities(&self) -> Capabilities;
 
-    /// Opens a transaction. Called when its first record is there, so a checkpoint without records asks nothing.
+    /// Opens a transaction. Called when its first record is there, so a checkpoint without records asks nothing. The
+    /// transaction before it may still be prepared; it is committed if the sink is [ordered](Capabilities::ordered).
     ///
     /// *Must* be invisible to readers, and must not disturb transactions prepared by anyone.
     /// *After an error* nothing is open; what may be left in the outside system is found by `abort_stale`.
@@ -170,6 +173,7 @@ pub struct Fence<P> {
 /// A transaction that is prepared or left open, whose outcome its holder doesn't know. Printed as its id, with `?` for
 /// what is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InDoubt {
     /// The job that owns it.
     pub job: JobId,
@@ -189,7 +193,7 @@ pub struct InDoubt {
 }
 
 impl InDoubt {
-    /// One of which all is known, and which the outside system keeps for ever. Change single fields with `..`.
+    /// One of which all is known, and which the outside system keeps for ever.
     pub fn new(id: &TransactionId, location: impl Into<String>) -> Self {
         Self {
             job: id.job.clone(),
@@ -200,6 +204,32 @@ impl InDoubt {
             location: location.into(),
             expires_in: None,
         }
+    }
+
+    /// One of an unknown checkpoint, which the outside system keeps for ever.
+    pub fn of_unknown_checkpoint(
+        job: JobId,
+        sink: SinkId,
+        epoch: Epoch,
+        subtask: SubtaskIndex,
+        location: impl Into<String>,
+    ) -> Self {
+        Self {
+            job,
+            sink,
+            epoch,
+            subtask,
+            checkpoint: None,
+            location: location.into(),
+            expires_in: None,
+        }
+    }
+
+    /// Sets [`expires_in`](Self::expires_in).
+    #[must_use]
+    pub fn with_expires_in(mut self, expires_in: Option<Duration>) -> Self {
+        self.expires_in = expires_in;
+        self
     }
 
     /// Whether it may be this transaction: all that is known of it is equal.
@@ -262,10 +292,8 @@ mod tests {
 
     #[test]
     fn one_of_an_unknown_checkpoint_may_be_of_any() {
-        let found = InDoubt {
-            checkpoint: None,
-            ..InDoubt::new(&id("job/sink/1/2/3"), "here")
-        };
+        let (job, sink) = (JobId::new("job").unwrap(), SinkId::new("sink").unwrap());
+        let found = InDoubt::of_unknown_checkpoint(job, sink, Epoch(1), SubtaskIndex(2), "here");
         assert_eq!(found.to_string(), "job/sink/1/2/?");
         assert_eq!(found.id(), None);
         for checkpoint in ["job/sink/1/2/3", "job/sink/1/2/4"] {

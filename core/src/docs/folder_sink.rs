@@ -56,11 +56,9 @@ impl TwoPhaseCommitSinkFunction for FolderSink {
     type Prepared = ();
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            isolation: Isolation::HiddenIf("leave out names that begin with _"),
-            refuses_older_state: false,
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL
+            .with_isolation(Isolation::HiddenIf("leave out names that begin with _"))
+            .with_refuses_older_state(false)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<Self::Transaction, SinkError> {

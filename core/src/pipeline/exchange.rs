@@ -1,13 +1,13 @@
 //! The end of a chain that hands its records to the subtasks that own their keys.
 
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::record::{Keyed, Record};
+use super::record::Record;
+use super::route::Route;
 use super::stage::{BATCH, Cut, Signal, Stage};
 use crate::protocol::Barrier;
 use crate::runtime::Failure;
@@ -27,10 +27,10 @@ pub(crate) enum Element<T> {
 pub(crate) const CHANNEL: usize = 8;
 
 /// Divides records by key among subtasks.
-pub(crate) struct Exchange<K, T, F> {
-    key: Arc<F>,
+pub(crate) struct Exchange<R, O> {
+    route: Arc<R>,
     sharding: Sharding,
-    outputs: Vec<Output<Keyed<K, T>>>,
+    outputs: Vec<Output<O>>,
 }
 
 struct Output<T> {
@@ -56,25 +56,25 @@ impl<T> Output<T> {
     }
 }
 
-impl<K, T, F> Exchange<K, T, F> {
+impl<R, O> Exchange<R, O> {
     pub(crate) fn new(
-        key: Arc<F>,
+        route: Arc<R>,
         sharding: Sharding,
-        channels: Vec<mpsc::Sender<Element<Keyed<K, T>>>>,
+        channels: Vec<mpsc::Sender<Element<O>>>,
     ) -> Self {
         let output = |channel| Output {
             batch: Vec::with_capacity(BATCH),
             channel,
         };
         Self {
-            key,
+            route,
             sharding,
             outputs: channels.into_iter().map(output).collect(),
         }
     }
 }
 
-impl<K, T, F> fmt::Debug for Exchange<K, T, F> {
+impl<R, O> fmt::Debug for Exchange<R, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("outputs", &self.outputs.len())
@@ -83,21 +83,26 @@ impl<K, T, F> fmt::Debug for Exchange<K, T, F> {
 }
 
 #[async_trait]
-impl<K, T, F> Stage<T> for Exchange<K, T, F>
+impl<T, R> Stage<T> for Exchange<R, R::Out>
 where
-    K: Hash + Send + 'static,
     T: Send + 'static,
-    F: Fn(&T) -> K + Send + Sync + 'static,
+    R: Route<T>,
 {
     #[inline]
     fn push(&mut self, record: Record<T>) {
-        let key = (self.key)(&record.value);
-        let hash = Sharding::hash(&key);
+        let Record {
+            value,
+            timestamp,
+            watermark,
+        } = record;
+        let (hash, value) = self.route.route(value);
         let subtask = self.sharding.subtask(hash);
         if let Some(output) = self.outputs.get_mut(subtask) {
-            output
-                .batch
-                .push(record.with(|value| Keyed { hash, key, value }));
+            output.batch.push(Record {
+                value,
+                timestamp,
+                watermark,
+            });
         }
     }
 

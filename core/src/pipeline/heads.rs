@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,8 +9,7 @@ use tokio::sync::mpsc;
 
 use super::event_time::TimestampAssigner;
 use super::exchange::{CHANNEL, Exchange};
-use super::local_exchange::LocalExchange;
-use super::record::Keyed;
+use super::route::{ByKey, Route};
 use super::stage::{Chain, Signal, Stage, Tail};
 use crate::checkpoint::SplitSnapshot;
 use crate::error::SourceError;
@@ -122,15 +120,17 @@ impl<S: Source, A: TimestampAssigner<S::Record>> Head<S::Record> for SourceHead<
     }
 }
 
-/// An exchange by key, behind another chain.
-pub struct ExchangeHead<H, C, K, F> {
+/// An exchange behind another chain, for what keeps state by key.
+pub type KeyedHead<H, C, K, F> = ExchangeHead<H, C, ByKey<K, F>>;
+
+/// An exchange behind another chain.
+pub struct ExchangeHead<H, C, R> {
     pub(crate) before: H,
     pub(crate) chain: C,
-    pub(crate) key: Arc<F>,
-    pub(crate) keys: std::marker::PhantomData<fn() -> K>,
+    pub(crate) route: Arc<R>,
 }
 
-impl<H: fmt::Debug, C, K, F> fmt::Debug for ExchangeHead<H, C, K, F> {
+impl<H: fmt::Debug, C, R> fmt::Debug for ExchangeHead<H, C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExchangeHead")
             .field("before", &self.before)
@@ -139,14 +139,13 @@ impl<H: fmt::Debug, C, K, F> fmt::Debug for ExchangeHead<H, C, K, F> {
 }
 
 #[async_trait]
-impl<H, C, K, F> Head<Keyed<K, C::Out>> for ExchangeHead<H, C, K, F>
+impl<H, C, R> Head<R::Out> for ExchangeHead<H, C, R>
 where
     H: Head<C::In>,
     C: Chain,
-    K: Hash + Send + 'static,
-    F: Fn(&C::Out) -> K + Send + Sync + 'static,
+    R: Route<C::Out>,
 {
-    async fn launch<N: Stage<Keyed<K, C::Out>>>(
+    async fn launch<N: Stage<R::Out>>(
         &self,
         launch: &mut Launch,
         stages: Vec<N>,
@@ -168,33 +167,29 @@ where
         let mut before = Vec::new();
         for (subtask, senders) in launch.subtasks().zip(senders) {
             let mut site = launch.site(subtask);
-            let exchange = Exchange::new(Arc::clone(&self.key), site.sharding(), senders);
+            let exchange = Exchange::new(Arc::clone(&self.route), site.sharding(), senders);
             before.push(self.chain.stage(&mut site, exchange).map_err(reason)?);
         }
         self.before.launch(launch, before).await
     }
 }
 
-impl<H, C, K, F> ExchangeHead<H, C, K, F>
+impl<H, C, R> ExchangeHead<H, C, R>
 where
     H: Head<C::In>,
     C: Chain,
-    K: Hash + Send + 'static,
-    F: Fn(&C::Out) -> K + Send + Sync + 'static,
+    R: Route<C::Out>,
 {
     /// With one subtask there is nothing to exchange: the chains before and behind run as one.
-    async fn launch_locally<N: Stage<Keyed<K, C::Out>>>(
+    async fn launch_locally<N: Stage<R::Out>>(
         &self,
         launch: &mut Launch,
         stages: Vec<N>,
     ) -> Result<(), JobError> {
         let mut before = Vec::new();
         for (subtask, stage) in launch.subtasks().zip(stages) {
-            let exchange = LocalExchange {
-                key: Arc::clone(&self.key),
-                next: stage,
-            };
-            let chain = self.chain.stage(&mut launch.site(subtask), exchange);
+            let local = R::local(&self.route, stage);
+            let chain = self.chain.stage(&mut launch.site(subtask), local);
             before.push(chain.map_err(reason)?);
         }
         self.before.launch(launch, before).await

@@ -1,42 +1,38 @@
 //! The exchange of a pipeline with one subtask: records get their key and stay where they are.
 
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::record::{Keyed, Record};
+use super::record::Record;
+use super::route::Route;
 use super::stage::{Cut, Signal, Stage};
 use crate::runtime::Failure;
-use crate::shard::Sharding;
 
 /// Gives records their key and hands them to the chain behind: both chains run as one.
-pub(crate) struct LocalExchange<F, N> {
-    pub(crate) key: Arc<F>,
+pub struct LocalExchange<R, N> {
+    pub(crate) route: Arc<R>,
     pub(crate) next: N,
 }
 
-impl<F, N> fmt::Debug for LocalExchange<F, N> {
+impl<R, N> fmt::Debug for LocalExchange<R, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LocalExchange")
     }
 }
 
 #[async_trait]
-impl<K, T, F, N> Stage<T> for LocalExchange<F, N>
+impl<T, R, N> Stage<T> for LocalExchange<R, N>
 where
-    K: Hash + Send + 'static,
     T: Send + 'static,
-    F: Fn(&T) -> K + Send + Sync + 'static,
-    N: Stage<Keyed<K, T>>,
+    R: Route<T>,
+    N: Stage<R::Out>,
 {
     #[inline]
     fn push(&mut self, record: Record<T>) {
-        let key = (self.key)(&record.value);
-        let hash = Sharding::hash(&key);
         self.next
-            .push(record.with(|value| Keyed { hash, key, value }));
+            .push(record.with(|value| self.route.route(value).1));
     }
 
     async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure> {

@@ -3,9 +3,11 @@
 mod event_time;
 mod exchange;
 mod heads;
+mod late_sink;
 mod local_exchange;
 mod operators;
 mod record;
+mod route;
 mod stage;
 mod stream;
 

@@ -11,13 +11,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::event_time::TimestampAssigner;
-use super::heads::{ExchangeHead, SourceHead, WholeFlow};
+use super::heads::{ExchangeHead, KeyedHead, SourceHead, WholeFlow};
+use super::late_sink::LateSink;
 use super::operators::{Filter, FlatMap, Map};
-use super::record::{Keyed, Record};
-use super::stage::{Chain, Discard, Operator, Stage, Start, Tail, Then};
+use super::record::Keyed;
+use super::route::{ByKey, Together};
+use super::stage::{Chain, Discard, Operator, Start, Tail, Then};
 use crate::checkpoint::CheckpointStore;
 use crate::identity::{IdentityError, JobId, OperatorId, SinkId, SourceId};
-use crate::runtime::{ErasedSink, ErasedSource, Failure, Flow, Head, Job, Plan, SinkTail, Site};
+use crate::runtime::{ErasedSink, ErasedSource, Flow, Head, Job, Plan, SinkTail};
 use crate::sink::TwoPhaseCommitSinkFunction;
 use crate::source::Source;
 use crate::window::{Aggregate, LateRecord, WindowChain, Windows};
@@ -169,9 +171,17 @@ impl Pipeline {
     fn add_sink<S: TwoPhaseCommitSinkFunction>(&mut self, name: &str, sink: S) -> SinkTail<S> {
         let sink = Arc::new(sink);
         let id = self.checked(SinkId::new(name), "sink");
-        if sink.capabilities().max_prepared == Some(0) {
+        let capabilities = sink.capabilities();
+        if capabilities.max_prepared == Some(0) {
             self.problems.push(format!(
                 "sink {id} can hold no prepared transaction: at least one is needed"
+            ));
+        }
+        if capabilities.ordered && capabilities.max_prepared != Some(1) {
+            self.problems.push(format!(
+                "sink {id} is ordered, so it holds one prepared transaction at most, and it declares max_prepared: {:?}: \
+                 Capabilities::with_ordered declares both",
+                capabilities.max_prepared
             ));
         }
         if self
@@ -248,7 +258,7 @@ impl<H: Head<C::In>, C: Chain> Stream<H, C> {
     /// Brings all records of a key together in one subtask.
     ///
     /// The key's `Hash` and `Eq` have to be the same in every run; so does what `key` gives for a record.
-    pub fn key_by<K, F>(self, key: F) -> KeyedStream<ExchangeHead<H, C, K, F>, K, C::Out>
+    pub fn key_by<K, F>(self, key: F) -> KeyedStream<KeyedHead<H, C, K, F>, K, C::Out>
     where
         K: Hash + Send + 'static,
         F: Fn(&C::Out) -> K + Send + Sync + 'static,
@@ -262,8 +272,7 @@ impl<H: Head<C::In>, C: Chain> Stream<H, C> {
         let head = ExchangeHead {
             before: head,
             chain,
-            key: Arc::new(key),
-            keys: PhantomData,
+            route: Arc::new(ByKey::new(key)),
         };
         KeyedStream {
             pipeline,
@@ -281,6 +290,60 @@ impl<H: Head<C::In>, C: Chain> Stream<H, C> {
     ) -> Pipeline {
         let end = self.pipeline.add_sink(name, sink);
         self.end(end)
+    }
+
+    /// Writes all records into a sink, those of a key in one of its subtasks, for sinks whose writes meet earlier ones,
+    /// such as updates of a row. The key is that of the sink's input, whatever the records were keyed by before.
+    ///
+    /// Records of a key that one subtask hands over keep their order: those of one split if no `key_by` comes between,
+    /// and the results of a window for its key. The order among several splits or subtasks is left to chance, and
+    /// may be another one when records are written again after a crash. Transactions of a subtask are committed in
+    /// order; a sink that does not buffer until its pre-commit has to be [ordered](crate::Capabilities::ordered) as well.
+    ///
+    /// The key's `Hash`, and what `key` gives for a record, have to be the same in every run. With one subtask, `key` is
+    /// never called.
+    ///
+    /// ```
+    /// use cofferdam::memory::{MemorySink, MemorySource};
+    /// use cofferdam::{MemoryCheckpointStore, NoEventTime, Pipeline};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // (account, amount)
+    /// let bookings = MemorySource::new([vec![("a", 5), ("b", 7), ("a", -1)]]);
+    /// let rows = MemorySink::new();
+    /// Pipeline::new("bookings")
+    ///     .source("bookings", bookings, NoEventTime)
+    ///     .map(|(account, amount)| (account.to_uppercase(), amount))
+    ///     .sink_by("rows", rows.clone(), |row| row.0.clone())
+    ///     .job(MemoryCheckpointStore::new())
+    ///     .parallelism(2)
+    ///     .run()
+    ///     .await?;
+    /// let visible = rows.visible();
+    /// let of_a: Vec<i64> = visible.iter().filter(|row| row.0 == "A").map(|row| row.1).collect();
+    /// assert_eq!(of_a, [5, -1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sink_by<S, K, F>(mut self, name: &str, sink: S, key: F) -> Pipeline
+    where
+        S: TwoPhaseCommitSinkFunction<Input = C::Out>,
+        K: Hash + 'static,
+        F: Fn(&C::Out) -> K + Send + Sync + 'static,
+    {
+        let end = self.pipeline.add_sink(name, sink);
+        let stream = Stream {
+            pipeline: self.pipeline,
+            head: ExchangeHead {
+                before: self.head,
+                chain: self.chain,
+                route: Arc::new(Together::new(key)),
+            },
+            chain: Start::new(),
+            has_event_time: self.has_event_time,
+        };
+        stream.end(end)
     }
 
     /// Lets all records vanish: to measure or to test what comes before.
@@ -437,79 +500,5 @@ where
             chain,
             has_event_time,
         }
-    }
-}
-
-/// A sink for late records.
-pub struct LateSink<S, F> {
-    map: F,
-    sink: SinkTail<S>,
-}
-
-impl<S, F: Clone> Clone for LateSink<S, F> {
-    fn clone(&self) -> Self {
-        Self {
-            map: self.map.clone(),
-            sink: self.sink.clone(),
-        }
-    }
-}
-
-impl<S, F> fmt::Debug for LateSink<S, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LateSink")
-            .field("sink", &self.sink)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<K, T, S, F> Tail<Keyed<K, T>> for LateSink<S, F>
-where
-    K: Send + 'static,
-    T: Send + 'static,
-    S: TwoPhaseCommitSinkFunction,
-    F: Fn(LateRecord<K, T>) -> S::Input + Clone + Send + Sync + 'static,
-{
-    type Stage = <Then<Start<Keyed<K, T>>, ToLateRecord<F>> as Chain>::Stage<
-        <SinkTail<S> as Tail<S::Input>>::Stage,
-    >;
-
-    fn stage(&self, site: &mut Site<'_>) -> Result<Self::Stage, Failure> {
-        let sink = self.sink.stage(site)?;
-        let operator = ToLateRecord(self.map.clone());
-        Then {
-            chain: Start::new(),
-            operator,
-        }
-        .stage(site, sink)
-    }
-}
-
-/// Makes a late record into what its sink takes.
-#[derive(Clone)]
-pub struct ToLateRecord<F>(F);
-
-impl<F> fmt::Debug for ToLateRecord<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToLateRecord")
-    }
-}
-
-impl<K, T, U, F> Operator<Keyed<K, T>> for ToLateRecord<F>
-where
-    U: Send + 'static,
-    F: Fn(LateRecord<K, T>) -> U + Clone + Send + Sync + 'static,
-{
-    type Out = U;
-
-    fn process<N: Stage<U>>(&self, record: Record<Keyed<K, T>>, next: &mut N) {
-        let timestamp = record.timestamp;
-        next.push(record.with(|Keyed { key, value, .. }| {
-            (self.0)(LateRecord {
-                key,
-                value,
-                timestamp,
-            })
-        }));
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Committer {
     pub(super) prepared: mpsc::Receiver<ParticipantEvent<String>>,
     pub(super) decisions: watch::Receiver<Option<Decision>>,
     pub(super) events: mpsc::Sender<Event>,
+    /// Tells the sink stage of the newest checkpoint whose transaction is committed.
+    pub(super) committed: watch::Sender<Option<CheckpointId>>,
     /// When each transaction was prepared that is not known to be committed.
     pub(super) since: BTreeMap<CheckpointId, Instant>,
 }
@@ -122,6 +124,7 @@ impl Committer {
         match answer {
             Ok(_) => {
                 self.since.remove(&id.checkpoint);
+                self.committed.send_replace(Some(id.checkpoint));
                 Some(id.checkpoint)
             }
             Err(error) => {

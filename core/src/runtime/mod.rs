@@ -12,6 +12,7 @@ mod inputs;
 mod job;
 mod left_out;
 mod log_keeper;
+mod order;
 mod overtaken;
 mod panics;
 mod patience;

@@ -10,12 +10,16 @@ use tracing::Instrument;
 use super::counts::Count;
 use super::erased::encode;
 use super::failure::{Failure, JobError};
+use super::order::CommitOrder;
 use super::site::Site;
 use crate::error::{SinkError, chain};
 use crate::identity::{SinkId, TransactionId};
 use crate::pipeline::{BATCH, Cut, Record, Signal, Stage, Tail};
 use crate::protocol::{Barrier, ParticipantEvent};
 use crate::sink::{TwoPhaseCommitSinkFunction, Unfinished};
+
+/// How many records the stage of an ordered sink collects while it waits for a commit, before it holds its input back.
+const HELD: usize = 16 * BATCH;
 
 /// The plan of a chain's end that writes into a sink.
 pub struct SinkTail<S> {
@@ -45,9 +49,11 @@ impl<S: TwoPhaseCommitSinkFunction> Tail<S::Input> for SinkTail<S> {
 
     fn stage(&self, site: &mut Site<'_>) -> Result<SinkStage<S>, Failure> {
         let first = site.transaction(&self.id);
+        let (committer, committed) = site.committer(&first, Arc::new(Arc::clone(&self.sink)));
         Ok(SinkStage {
             sink: Arc::clone(&self.sink),
-            committer: site.committer(&first, Arc::new(Arc::clone(&self.sink))),
+            committer,
+            order: CommitOrder::new(self.sink.capabilities().ordered, committed),
             records: site.count(&self.id, "records"),
             id: first,
             open: None,
@@ -60,6 +66,7 @@ impl<S: TwoPhaseCommitSinkFunction> Tail<S::Input> for SinkTail<S> {
 pub struct SinkStage<S: TwoPhaseCommitSinkFunction> {
     sink: Arc<S>,
     committer: mpsc::Sender<ParticipantEvent<String>>,
+    order: CommitOrder,
     records: Count,
     /// The current transaction; begun once it has a record.
     id: TransactionId,
@@ -88,6 +95,7 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
         if self.batch.is_empty() {
             return Ok(());
         }
+        self.order.wait().await?;
         let mut transaction = match self.open.take() {
             Some(transaction) => transaction,
             None => self
@@ -105,6 +113,14 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
         // Kept open also after an error: cancelling the run aborts it.
         self.open = Some(transaction);
         written.map_err(|error| self.failed("write", error))
+    }
+
+    /// Writes what has gathered. An ordered sink whose turn has not come collects more of it, up to a bound.
+    async fn write_in_order(&mut self) -> Result<(), Failure> {
+        match self.batch.len() < HELD && !self.order.may_begin() {
+            true => Ok(()),
+            false => self.write().await,
+        }
     }
 
     async fn pre_commit(&mut self, barrier: Barrier) -> Result<(), Failure> {
@@ -133,6 +149,9 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
                 Err(self.failed("pre-commit", error)),
             ),
         };
+        if matches!(event, ParticipantEvent::Prepared(_, Some(_))) {
+            self.order.prepared(&self.id);
+        }
         let told = self.committer.send(event).await;
         self.id.checkpoint = barrier.checkpoint.next();
         result.and_then(|()| told.map_err(|_| Failure::Cancelled))
@@ -177,9 +196,9 @@ impl<S: TwoPhaseCommitSinkFunction> Stage<S::Input> for SinkStage<S> {
     async fn signal(&mut self, signal: Signal, cut: &mut Cut) -> Result<(), Failure> {
         match signal {
             Signal::BatchEnd | Signal::Watermark(_) if self.batch.len() >= BATCH => {
-                self.write().await
+                self.write_in_order().await
             }
-            Signal::Flush => self.write().await,
+            Signal::Flush => self.write_in_order().await,
             Signal::BatchEnd | Signal::Watermark(_) | Signal::Idle => Ok(()),
             Signal::Barrier(barrier) => {
                 self.pre_commit(barrier).await?;

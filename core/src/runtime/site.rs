@@ -150,14 +150,19 @@ impl Site<'_> {
         }
     }
 
-    /// Adds the committer of a sink subtask to the run; it takes prepared transactions from here.
+    /// Adds the committer of a sink subtask to the run. Returns the way to hand it prepared transactions, and the newest
+    /// checkpoint whose transaction it has committed.
     pub(super) fn committer(
         &mut self,
         first: &TransactionId,
         sink: Arc<dyn ErasedSink>,
-    ) -> mpsc::Sender<ParticipantEvent<String>> {
+    ) -> (
+        mpsc::Sender<ParticipantEvent<String>>,
+        watch::Receiver<Option<CheckpointId>>,
+    ) {
         let (sender, prepared) = mpsc::channel(PREPARED);
         let (decisions_in, decisions) = watch::channel(None);
+        let (committed, committed_out) = watch::channel(None);
         self.launch.decisions.push(decisions_in);
         let participant = self.launch.participant();
         self.launch.committers.insert(participant);
@@ -168,9 +173,10 @@ impl Site<'_> {
             prepared,
             decisions,
             events: self.launch.events.clone(),
+            committed,
             since: BTreeMap::new(),
         };
         self.launch.task(committer.run());
-        sender
+        (sender, committed_out)
     }
 }

@@ -47,6 +47,7 @@ fn job(writer: &Buffered, store: &MemoryCheckpointStore, plan: &Plan) -> Job {
         plan: plan.clone(),
         observed: Observed::default(),
         max_prepared: None,
+        ordered: false,
         expiry: None,
         alone: true,
     };

@@ -28,6 +28,8 @@ mod lifecycle;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod ordered;
+#[cfg(test)]
 mod overtaken;
 #[cfg(test)]
 mod plan;
@@ -35,6 +37,8 @@ mod plan;
 mod refusals;
 #[cfg(test)]
 mod removed;
+#[cfg(test)]
+mod routing;
 #[cfg(test)]
 mod rows;
 #[cfg(test)]

@@ -132,19 +132,26 @@ async fn windows_that_cant_be() {
 async fn pipelines_without_end_and_settings_that_cant_be() {
     let text = refused(Pipeline::new("job")).await;
     assert!(text.contains("no sink"), "{text}");
-    let holds_nothing = Faulty {
-        inner: MemorySink::new(),
-        plan: Plan::none(),
-        observed: Observed::default(),
-        max_prepared: Some(0),
-        expiry: None,
-        alone: true,
-    };
-    let pipeline = Pipeline::new("job")
-        .source("numbers", numbers(), NoEventTime)
-        .sink("sink", holds_nothing);
-    let text = refused(pipeline).await;
-    assert!(text.contains("can hold no prepared transaction"), "{text}");
+    let limits = [
+        (false, 0, "can hold no prepared transaction"),
+        (true, 2, "is ordered, so it holds one prepared transaction"),
+    ];
+    for (ordered, limit, expected) in limits {
+        let limited = Faulty {
+            inner: MemorySink::new(),
+            plan: Plan::none(),
+            observed: Observed::default(),
+            max_prepared: Some(limit),
+            ordered,
+            expiry: None,
+            alone: true,
+        };
+        let pipeline = Pipeline::new("job")
+            .source("numbers", numbers(), NoEventTime)
+            .sink("sink", limited);
+        let text = refused(pipeline).await;
+        assert!(text.contains(expected), "{text}");
+    }
     let job = || {
         Pipeline::new("job")
             .source("numbers", numbers(), NoEventTime)
@@ -174,6 +181,7 @@ async fn a_sink_whose_transactions_may_expire_before_they_are_committed() {
             plan: Plan::none(),
             observed: Observed::default(),
             max_prepared: None,
+            ordered: false,
             expiry: Some(expiry),
             alone: true,
         };
@@ -234,6 +242,7 @@ fn named(names: Names, sink: &MemorySink<u64>, store: &MemoryCheckpointStore, pl
         plan: plan.clone(),
         observed: observed.clone(),
         max_prepared: None,
+        ordered: false,
         expiry: None,
         alone: true,
     };

@@ -28,6 +28,7 @@ impl World {
             plan: plan.clone(),
             observed: self.observed.clone(),
             max_prepared: None,
+            ordered: false,
             expiry: None,
             alone: true,
         };

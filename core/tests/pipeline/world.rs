@@ -154,6 +154,7 @@ pub struct World<S> {
     pub interval: Duration,
     pub pause: Duration,
     pub max_prepared: Option<usize>,
+    pub ordered: bool,
     pub alone: bool,
 }
 
@@ -178,6 +179,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             interval: ms(3),
             pause: ms(2),
             max_prepared: None,
+            ordered: false,
             alone: true,
         }
     }
@@ -188,6 +190,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             plan: plan.clone(),
             observed: self.observed.clone(),
             max_prepared: self.max_prepared,
+            ordered: self.ordered,
             expiry: None,
             alone: self.alone,
         }

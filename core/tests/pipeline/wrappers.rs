@@ -22,6 +22,8 @@ struct Facts {
     /// Named by a decision that is in the store.
     decided: BTreeSet<TransactionId>,
     committed: BTreeSet<TransactionId>,
+    /// Committed, and the runtime has the answer.
+    confirmed: BTreeSet<TransactionId>,
     handles: usize,
     violations: Vec<String>,
 }
@@ -63,12 +65,32 @@ pub struct Faulty<S> {
     pub plan: Plan,
     pub observed: Observed,
     pub max_prepared: Option<usize>,
+    pub ordered: bool,
     pub expiry: Option<Duration>,
     /// Whether one run at a time is alive: then recovery must have left nothing in doubt when a transaction begins.
     pub alone: bool,
 }
 
 impl<S: TwoPhaseCommitSinkFunction> Faulty<S> {
+    /// Nothing of the same subtask may be prepared, or committed without an answer to the runtime.
+    async fn check_order(&self, id: &TransactionId) -> Result<(), SinkError> {
+        let same = |other: &TransactionId| {
+            (&other.sink, other.epoch, other.subtask) == (&id.sink, id.epoch, id.subtask)
+        };
+        let prepared = self.inner.in_doubt(&id.job).await?;
+        let prepared = prepared.iter().filter_map(InDoubt::id);
+        let mut before: BTreeSet<TransactionId> = prepared.collect();
+        self.observed.with(|facts| {
+            before.extend(facts.decided.difference(&facts.confirmed).cloned());
+        });
+        for before in before.iter().filter(|before| same(before)) {
+            self.observed.demand(false, || {
+                format!("{id} begins before {before} is committed")
+            });
+        }
+        Ok(())
+    }
+
     /// No subtask may hold more prepared transactions than the sink says it can.
     async fn count_prepared(&self) -> Result<(), SinkError> {
         let Some(limit) = self.max_prepared else {
@@ -98,10 +120,11 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
     type Prepared = S::Prepared;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            max_prepared: self.max_prepared,
-            expiry: self.expiry,
-            ..self.inner.capabilities()
+        let inner = self.inner.capabilities();
+        let ordered = inner.with_ordered(self.ordered).with_expiry(self.expiry);
+        match self.max_prepared {
+            None => ordered,
+            limit => ordered.with_max_prepared(limit),
         }
     }
 
@@ -112,6 +135,9 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
                 self.observed
                     .demand(!older, || format!("{id} begins while {found} is in doubt"));
             }
+        }
+        if self.ordered {
+            self.check_order(id).await?;
         }
         self.plan
             .around(Op::Begin, sink_error, self.inner.begin(id))
@@ -157,7 +183,10 @@ impl<S: TwoPhaseCommitSinkFunction> TwoPhaseCommitSinkFunction for Faulty<S> {
                 .with(|facts| facts.committed.insert(id.clone()));
             Ok(committed)
         };
-        self.plan.around(Op::Commit, error, commit).await
+        let committed = self.plan.around(Op::Commit, error, commit).await?;
+        self.observed
+            .with(|facts| facts.confirmed.insert(id.clone()));
+        Ok(committed)
     }
 
     async fn abort(

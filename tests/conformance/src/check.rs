@@ -25,6 +25,8 @@ pub enum Need {
     Expiry,
     /// [`Capabilities::max_prepared`].
     PreparedLimit,
+    /// A subtask that writes while its last transaction is not committed: [`Capabilities::ordered`] is not set.
+    Overlap,
     /// Room for this many prepared transactions of a subtask at once.
     Prepared(usize),
     /// [`Capabilities::refuses_older_state`].
@@ -62,6 +64,7 @@ impl Need {
                 max_prepared.is_none_or(|limit| limit >= room),
                 format!("max_prepared: {max_prepared:?}"),
             ),
+            Self::Overlap => (!capabilities.ordered, "ordered: true".to_owned()),
             Self::RefusesOlderState => (
                 capabilities.refuses_older_state,
                 "refuses_older_state: false".to_owned(),

@@ -69,6 +69,8 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
         refuses_older_state,
         expiry,
         max_prepared,
+        ordered,
+        ..
     } = capabilities;
     [
         ("resume", format!("{resume:?}")),
@@ -80,6 +82,7 @@ fn fields(capabilities: &Capabilities) -> Vec<(String, String)> {
         ("refuses_older_state", format!("{refuses_older_state:?}")),
         ("expiry", format!("{expiry:?}")),
         ("max_prepared", format!("{max_prepared:?}")),
+        ("ordered", format!("{ordered:?}")),
     ]
     .map(|(field, value)| (field.to_owned(), value))
     .into()
@@ -239,4 +242,21 @@ pub fn keep_up_to_date(file: &Path, text: &str) {
 pub fn test_in(module_path: &'static str) -> &'static str {
     // Test names don't have the name of the crate.
     module_path.split_once("::").map_or("", |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_every_capability() {
+        let all = format!("{:#?}", Capabilities::TRANSACTIONAL);
+        for line in all.lines().filter(|line| line.starts_with("    ")) {
+            let Some((field, _)) = line.trim().split_once(": ") else {
+                continue;
+            };
+            let told = fields(&Capabilities::TRANSACTIONAL);
+            assert!(told.iter().any(|(name, _)| name == field), "{field}");
+        }
+    }
 }

@@ -22,10 +22,9 @@ struct Pool;
 struct PooledSink(MemorySink<String>);
 
 fn by_name(found: Vec<InDoubt>) -> Vec<InDoubt> {
-    let name = |found| InDoubt {
-        checkpoint: None,
-        expires_in: Some(EXPIRY),
-        ..found
+    let name = |mut found: InDoubt| {
+        found.checkpoint = None;
+        found.with_expires_in(Some(EXPIRY))
     };
     found.into_iter().map(name).collect()
 }
@@ -37,10 +36,7 @@ impl TwoPhaseCommitSinkFunction for PooledSink {
     type Prepared = MemoryHandle;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            expiry: Some(EXPIRY),
-            ..self.0.capabilities()
-        }
+        self.0.capabilities().with_expiry(Some(EXPIRY))
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<Self::Transaction, SinkError> {

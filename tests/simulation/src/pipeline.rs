@@ -62,6 +62,7 @@ impl World {
             settings: Arc::new(SinkSettings {
                 id: id.clone(),
                 max_prepared: self.schedule.workload.max_prepared,
+                ordered: self.schedule.workload.ordered,
                 look_every: self.schedule.workload.look_every,
                 alone: self.schedule.is_alone(),
             }),

@@ -60,6 +60,9 @@ pub struct Workload {
     pub retained: usize,
     /// How many prepared transactions a subtask may hold, if that is limited.
     pub max_prepared: Option<usize>,
+    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    #[serde(default)]
+    pub ordered: bool,
     /// How often a process starts its job again by itself.
     pub restarts: u32,
     /// The longest delay before and after the effect of each call, in virtual milliseconds.

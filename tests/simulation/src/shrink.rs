@@ -66,11 +66,15 @@ impl<F: FnMut(&Schedule) -> bool> Shrinking<F> {
 
     /// Sets single fields to what is simplest, or nearer to it.
     fn fields(&mut self) -> bool {
-        let steps: [fn(&mut Schedule); 18] = [
+        let steps: [fn(&mut Schedule); 19] = [
             |schedule| schedule.workload.delay = 0,
             |schedule| schedule.workload.delay /= 2,
             |schedule| schedule.workload.restarts = 0,
-            |schedule| schedule.workload.max_prepared = None,
+            |schedule| schedule.workload.ordered = false,
+            |schedule| {
+                schedule.workload.max_prepared = None;
+                schedule.workload.ordered = false;
+            },
             |schedule| schedule.workload.idle = false,
             |schedule| schedule.workload.shape = Shape::Plain,
             |schedule| {

@@ -24,6 +24,8 @@ pub struct SinkSettings {
     pub id: SinkId,
     /// How many prepared transactions a subtask may hold.
     pub max_prepared: Option<usize>,
+    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    pub ordered: bool,
     /// A reader looks at each change of this number.
     pub look_every: u64,
     /// No two processes are ever alive at once, and no effect comes late: then recovery leaves nothing in doubt.
@@ -103,6 +105,16 @@ impl SimulatedSink {
         Ok(())
     }
 
+    /// What must hold before a transaction of an ordered sink begins.
+    async fn demand_order(&self, id: &TransactionId) -> Result<(), SinkError> {
+        for found in self.outside.in_doubt(&id.job).await? {
+            let same = (found.epoch, found.subtask) == (id.epoch, id.subtask);
+            self.observed()
+                .demand(!same, || format!("{id} begins before {found} is committed"));
+        }
+        Ok(())
+    }
+
     /// What must hold after a transaction is prepared.
     async fn demand_limit(&self, job: &JobId) -> Result<(), SinkError> {
         let Some(limit) = self.settings.max_prepared else {
@@ -144,17 +156,19 @@ impl TwoPhaseCommitSinkFunction for SimulatedSink {
     type Prepared = MemoryHandle;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            evidence: Evidence::Ledger,
-            max_prepared: self.settings.max_prepared,
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL
+            .with_evidence(Evidence::Ledger)
+            .with_max_prepared(self.settings.max_prepared)
+            .with_ordered(self.settings.ordered)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<OpenTransaction, SinkError> {
         let call = self.process.enter(Op::Begin, subject(id)).await?;
         if self.settings.alone {
             self.demand_nothing_in_doubt(id).await?;
+        }
+        if self.settings.ordered {
+            self.demand_order(id).await?;
         }
         let begun = self.outside.begin(id).await;
         call.leave(begun).await

@@ -23,6 +23,7 @@ fn small(faults: Vec<Fault>, parallelism: u32) -> Schedule {
             checkpoint_timeout: 60_000,
             retained: 1,
             max_prepared: None,
+            ordered: false,
             restarts: 0,
             delay: 2,
             look_every: 1,

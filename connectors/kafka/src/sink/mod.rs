@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cofferdam::{
-    AtomicUnit, Capabilities, CommitError, Committed, Evidence, Fence, Fencing, InDoubt, Isolation,
-    JobId, Resume, SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    AtomicUnit, Capabilities, CommitError, Committed, Evidence, Fence, InDoubt, Isolation, JobId,
+    SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 
 use self::lane::LanePool;
@@ -177,17 +177,11 @@ impl<T: Send + 'static, S: Encoder<T>> TwoPhaseCommitSinkFunction for KafkaSink<
     type Prepared = PreparedTransaction;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            resume: Resume::AnyProcess,
-            isolation: Isolation::HiddenIf("isolation.level=read_committed"),
-            atomic_unit: AtomicUnit::Partition,
-            evidence: Evidence::Ledger,
-            fencing: Fencing::Names,
-            lists_in_doubt: true,
-            refuses_older_state: true,
-            expiry: self.site.expiry(),
-            max_prepared: None,
-        }
+        Capabilities::TRANSACTIONAL
+            .with_isolation(Isolation::HiddenIf("isolation.level=read_committed"))
+            .with_atomic_unit(AtomicUnit::Partition)
+            .with_evidence(Evidence::Ledger)
+            .with_expiry(self.site.expiry())
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<KafkaTransaction, SinkError> {

@@ -183,13 +183,12 @@ impl Site {
 }
 
 fn in_doubt(lane: Lane, found: &TransactionDescription) -> InDoubt {
-    InDoubt {
-        job: lane.job,
-        sink: lane.sink,
-        epoch: lane.epoch,
-        subtask: lane.subtask,
-        checkpoint: None,
-        location: found.transactional_id.clone(),
-        expires_in: expires_in(found.started_at, found.timeout),
-    }
+    let Lane {
+        job,
+        sink,
+        epoch,
+        subtask,
+    } = lane;
+    InDoubt::of_unknown_checkpoint(job, sink, epoch, subtask, found.transactional_id.as_str())
+        .with_expires_in(expires_in(found.started_at, found.timeout))
 }

@@ -75,12 +75,9 @@ impl<T: Serialize + Send + 'static> TwoPhaseCommitSinkFunction for StagedFileSin
     type Prepared = StagedFile;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            isolation: Isolation::HiddenIf(
-                "leave out names that begin with _ or ., as readers of file sets do",
-            ),
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL.with_isolation(Isolation::HiddenIf(
+            "leave out names that begin with _ or ., as readers of file sets do",
+        ))
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<StagedTransaction, SinkError> {

@@ -166,13 +166,11 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
     type Prepared = PreparedBlock;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            isolation: Isolation::HiddenIf(
+        Capabilities::TRANSACTIONAL
+            .with_isolation(Isolation::HiddenIf(
                 "leave out what stands below the last line that begins with ===",
-            ),
-            evidence: Evidence::Ledger,
-            ..Capabilities::TRANSACTIONAL
-        }
+            ))
+            .with_evidence(Evidence::Ledger)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<Self::Transaction, SinkError> {

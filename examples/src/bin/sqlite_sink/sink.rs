@@ -148,11 +148,9 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
     type Prepared = ();
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            evidence: Evidence::Ledger,
-            fencing: Fencing::Server,
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL
+            .with_evidence(Evidence::Ledger)
+            .with_fencing(Fencing::Server)
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<TransactionId, SinkError> {

@@ -19,7 +19,7 @@ checks! {
     "CON-2" subtasks_side_by_side_do_not_meet [Resume]
         "Eight subtasks make five checkpoints each at the same time through one instance: each record is visible once."
         side_by_side;
-    "CON-3" a_commit_beside_the_next_writes_mixes_nothing [Resume]
+    "CON-3" a_commit_beside_the_next_writes_mixes_nothing [Resume, Overlap]
         "Commits checkpoint after checkpoint while the next one is written: each read shows whole transactions, in the end all."
         commit_beside_writes;
     "CON-4" commits_in_any_order_and_number_show_each_once [Resume, Prepared(8)]

@@ -144,10 +144,7 @@ bug! {
 #[async_trait]
 impl Bug for Understated {
     fn capabilities(&self, sink: &Sink) -> Capabilities {
-        Capabilities {
-            isolation: Isolation::Hidden,
-            ..sink.capabilities()
-        }
+        sink.capabilities().with_isolation(Isolation::Hidden)
     }
 }
 

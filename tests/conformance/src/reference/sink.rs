@@ -119,14 +119,12 @@ impl<T: Encode> TwoPhaseCommitSinkFunction for ReferenceSink<T> {
     type Prepared = ReferenceHandle;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            isolation: Isolation::HiddenIf("read committed"),
-            evidence: Evidence::Ledger,
-            fencing: Fencing::Server,
-            expiry: Some(state::EXPIRY),
-            max_prepared: Some(state::MAX_PREPARED),
-            ..Capabilities::TRANSACTIONAL
-        }
+        Capabilities::TRANSACTIONAL
+            .with_isolation(Isolation::HiddenIf("read committed"))
+            .with_evidence(Evidence::Ledger)
+            .with_fencing(Fencing::Server)
+            .with_expiry(Some(state::EXPIRY))
+            .with_max_prepared(Some(state::MAX_PREPARED))
     }
 
     async fn begin(&self, id: &TransactionId) -> Result<OpenTransaction, SinkError> {

@@ -275,10 +275,11 @@ impl<T> ReferenceSink<T> {
                 continue;
             };
             if transaction.job == *job {
-                in_doubt.push(InDoubt {
-                    expires_in: Some(Duration::from_millis(one.expires_in_millis)),
-                    ..self.undecided_one(&transaction)
-                });
+                let expires_in = Duration::from_millis(one.expires_in_millis);
+                in_doubt.push(
+                    self.undecided_one(&transaction)
+                        .with_expires_in(Some(expires_in)),
+                );
             }
         }
         Ok(in_doubt)
