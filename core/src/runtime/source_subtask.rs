@@ -1,6 +1,6 @@
 //! A subtask that reads splits of a source.
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::counts::Count;
 use super::failure::{Failure, JobError};
@@ -24,6 +24,8 @@ pub(crate) struct SourceSubtask<S: Source, A> {
     pub(crate) assigner: A,
     pub(crate) clocks: SplitClocks<S::Position>,
     pub(crate) barriers: mpsc::Receiver<Barrier>,
+    /// Whether it must not read now: barriers still pass.
+    pub(crate) hold: watch::Receiver<bool>,
     pub(crate) seat: Seat,
     pub(crate) records: Count,
     pub(crate) skipped: Count,
@@ -37,6 +39,7 @@ enum Next<R, P> {
     Event(Result<SourceEvent<R, P>, SourceError>),
     VoteFailed(Failure),
     FlushDue,
+    Released,
 }
 
 impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
@@ -63,12 +66,14 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             // A source that always has something, before a chain that never waits, would keep its worker for ever: no
             // barrier would get through, as channels refuse a task that has used up its turn.
             tokio::task::coop::consume_budget().await;
+            let held = *self.hold.borrow_and_update();
             let next = tokio::select! {
                 biased;
                 failure = subtask.vote_failed() => Next::VoteFailed(failure),
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
                 () = flush.due() => Next::FlushDue,
-                event = next(self.reader.as_mut()) => Next::Event(event),
+                Ok(()) = self.hold.changed(), if held => Next::Released,
+                event = next(self.reader.as_mut()), if !held => Next::Event(event),
             };
             match next {
                 Next::VoteFailed(failure) => return Err(failure),
@@ -79,6 +84,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                         return subtask.votes_cast().await;
                     }
                 }
+                Next::Released => {}
                 Next::FlushDue => subtask.signal(Signal::Flush).await?,
                 Next::Event(event) => {
                     flush.start();

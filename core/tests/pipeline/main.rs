@@ -32,7 +32,13 @@ mod rows;
 #[cfg(test)]
 mod spans;
 #[cfg(test)]
+mod stuck;
+#[cfg(test)]
 mod timeouts;
+#[cfg(test)]
+mod verdicts;
+#[cfg(test)]
+mod warnings;
 #[cfg(test)]
 mod windows;
 #[cfg(test)]

@@ -144,6 +144,7 @@ pub struct World<S> {
     pub interval: Duration,
     pub pause: Duration,
     pub max_prepared: Option<usize>,
+    pub expiry: Option<Duration>,
     pub alone: bool,
 }
 
@@ -168,6 +169,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             interval: ms(3),
             pause: ms(2),
             max_prepared: None,
+            expiry: None,
             alone: true,
         }
     }
@@ -178,7 +180,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             plan: plan.clone(),
             observed: self.observed.clone(),
             max_prepared: self.max_prepared,
-            expiry: None,
+            expiry: self.expiry,
             alone: self.alone,
         }
     }
