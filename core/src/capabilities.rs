@@ -94,8 +94,9 @@ pub struct Capabilities {
     /// How long the outside system keeps a transaction that is not settled, from its begin or later; `None` if for ever.
     ///
     /// A job is refused if that is too short. It has to last until the decision, for which a transaction may wait for
-    /// (checkpoint interval + checkpoint time-out) × (1 + tolerable checkpoint failures), and for 30 s more, to start again
-    /// after a crash and commit. With the defaults of [`Job`](crate::Job) that is 274 s.
+    /// (checkpoint interval + checkpoint time-out) × (1 + tolerable checkpoint failures), for another checkpoint time-out
+    /// while older checkpoints are committed, and for 30 s more, to start again after a crash and commit. With the
+    /// defaults of [`Job`](crate::Job) that is 334 s.
     pub expiry: Option<Duration>,
     /// How many prepared transactions a subtask can hold at once; `None` if any number.
     ///

@@ -54,6 +54,7 @@
 //! | write a source | [`Source`], [`SourceReader`] |
 //! | keep checkpoints somewhere else | [`CheckpointStore`] |
 //! | know what is promised, and what is not | [`docs::guarantees`] |
+//! | run it in production: time limits, stops, a standby | [`docs::running`] |
 //! | see how checkpoints are agreed on | [`protocol`] |
 //!
 //! Connectors are crates of their own; `cofferdam-object-store` has files as source and as sink.
@@ -96,7 +97,9 @@ pub use identity::{
     SubtaskIndex, TransactionId,
 };
 pub use pipeline::{EventTime, KeyedStream, NoEventTime, Pipeline, Stream, WindowedStream};
-pub use runtime::{Job, JobEnd, JobError, JobHandle, JobReport, Progress, RestartStrategy};
+pub use runtime::{
+    Job, JobEnd, JobError, JobHandle, JobReport, JobState, Progress, RestartStrategy,
+};
 pub use sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
 pub use source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 pub use time::Timestamp;

@@ -156,6 +156,15 @@ impl CheckpointLog {
         Ok(newest.map(|(_, record)| record.epoch))
     }
 
+    /// The number of the newest record; `None` if there is none.
+    pub(crate) async fn newest_number(
+        store: Arc<dyn CheckpointStore>,
+        job: JobId,
+    ) -> Result<Option<u64>, CheckpointError> {
+        let log = Self::not_held(store, job, Nonce::random());
+        Ok(log.numbers().await?.last().copied())
+    }
+
     fn not_held(store: Arc<dyn CheckpointStore>, job: JobId, nonce: Nonce) -> Self {
         Self {
             store,

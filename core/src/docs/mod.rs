@@ -7,5 +7,8 @@
 #[doc = include_str!("proving_a_sink.md")]
 pub mod writing_a_sink {}
 
+#[doc = include_str!("running.md")]
+pub mod running {}
+
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}

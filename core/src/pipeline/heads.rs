@@ -36,7 +36,12 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
         let stored = launch.splits.iter().filter(|split| split.source == self.id);
         let stored: Vec<&SplitSnapshot> = stored.collect();
         let known: Vec<SplitId> = stored.iter().map(|split| split.split.clone()).collect();
-        let today = self.source.splits(&known).await?.into_iter();
+        let today = self.source.splits(&known);
+        let today = launch
+            .calls
+            .wait("splits", &self.id, today)
+            .await?
+            .into_iter();
         let today = today.map(|split| (split, None));
         let stored = (stored.into_iter()).map(|split| (split.split.clone(), Some(split.clone())));
         let all: BTreeMap<SplitId, Option<SplitSnapshot>> = today.chain(stored).collect();
@@ -72,7 +77,10 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
         }
         let reader = match unfinished.is_empty() {
             true => None,
-            false => Some(self.source.open(unfinished).await?),
+            false => {
+                let open = self.source.open(unfinished);
+                Some(launch.calls.wait("open", &self.id, open).await?)
+            }
         };
         Ok(SourceSubtask {
             id: self.id.clone(),
@@ -80,6 +88,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceHead<S, A> {
             assigner: self.assigner.clone(),
             clocks,
             barriers: launch.barriers(),
+            hold: launch.hold(),
             seat: launch.seat(subtask),
             records: launch.count(&self.id, "records"),
             skipped: launch.count(&self.id, "skipped"),

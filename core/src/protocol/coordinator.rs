@@ -182,13 +182,15 @@ impl<S> Coordinator<S> {
         }
     }
 
+    /// Whether no checkpoint is under way, and none can begin before older ones are confirmed.
+    pub fn waits_for_commits(&self) -> bool {
+        let missing = self.decided.values();
+        let unconfirmed = missing.filter(|missing| !missing.is_empty()).count();
+        matches!(self.phase, Phase::Idle) && unconfirmed >= self.settings.max_unconfirmed
+    }
+
     fn begin(&mut self, last: bool) -> Vec<CoordinatorAction<S>> {
-        let unconfirmed = self
-            .decided
-            .values()
-            .filter(|missing| !missing.is_empty())
-            .count();
-        if !matches!(self.phase, Phase::Idle) || unconfirmed >= self.settings.max_unconfirmed {
+        if !matches!(self.phase, Phase::Idle) || self.waits_for_commits() {
             return Vec::new();
         }
         let barrier = Barrier {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::backoff::Backoff;
+use super::call::Calls;
 use super::erased::ErasedSink;
 use super::failure::{Failure, JobError};
 use super::run::Event;
@@ -36,6 +37,7 @@ pub(super) struct Committer {
     pub(super) committed: watch::Sender<Option<CheckpointId>>,
     /// When each transaction was prepared that is not known to be committed.
     pub(super) since: BTreeMap<CheckpointId, Instant>,
+    pub(super) calls: Calls,
 }
 
 /// What came of a try to commit. The inner error is one to try again after.
@@ -53,6 +55,7 @@ struct UnderWay {
 
 impl UnderWay {
     fn new(
+        calls: Calls,
         sink: &Arc<dyn ErasedSink>,
         id: TransactionId,
         handle: String,
@@ -63,7 +66,7 @@ impl UnderWay {
         let attempt = Box::pin(async move {
             tokio::time::sleep_until(at).await;
             let (sink, id, handle) = call;
-            commit(&*sink, &id, &handle).await
+            commit(calls, &*sink, &id, &handle).await
         });
         Self {
             id,
@@ -133,7 +136,9 @@ impl Committer {
                 let age = since.map(Instant::elapsed).unwrap_or_default();
                 tracing::warn!(transaction = %id, error = chain(&error), ?age, ?delay, "not committed yet");
                 let at = Instant::now() + delay;
-                *under_way = Some(UnderWay::new(&self.sink, id, handle, backoff, at));
+                *under_way = Some(UnderWay::new(
+                    self.calls, &self.sink, id, handle, backoff, at,
+                ));
                 None
             }
         }
@@ -172,6 +177,7 @@ impl Committer {
             ParticipantAction::Commit(checkpoint, handle) => {
                 let (id, backoff) = (self.id_of(checkpoint), Backoff::of_calls());
                 *under_way = Some(UnderWay::new(
+                    self.calls,
                     &self.sink,
                     id,
                     handle,
@@ -183,6 +189,7 @@ impl Committer {
             ParticipantAction::Abort(checkpoint, handle) => {
                 let id = self.id_of(checkpoint);
                 let abort = self.sink.abort(&id, &handle);
+                let abort = self.calls.wait("abort", &id, abort);
                 if let Err(error) = abort.instrument(phase_span!("abort", &id)).await {
                     // Not swallowed: it is stale to the next epoch, which aborts it before it begins.
                     tracing::warn!(transaction = %id, error = chain(&error), "left to recovery");
@@ -238,10 +245,14 @@ async fn finish(mut under_way: Option<UnderWay>) -> Result<(), Failure> {
 }
 
 /// Commits once.
-pub(super) async fn commit(sink: &dyn ErasedSink, id: &TransactionId, handle: &str) -> Answer {
-    let commit = sink
-        .commit(id, handle)
-        .instrument(phase_span!("commit", id));
+pub(super) async fn commit(
+    calls: Calls,
+    sink: &dyn ErasedSink,
+    id: &TransactionId,
+    handle: &str,
+) -> Answer {
+    let commit = calls.wait("commit", id, sink.commit(id, handle));
+    let commit = commit.instrument(phase_span!("commit", id));
     match commit.await {
         Ok(committed) => Ok(Ok(committed)),
         Err(CommitError::NotYet(error)) if error.kind().is_retriable() => Ok(Err(error)),

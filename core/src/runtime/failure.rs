@@ -147,6 +147,17 @@ pub enum JobError {
     /// A subtask or a connector panicked, most likely in a function of the pipeline.
     #[error("a subtask panicked: {0}")]
     Panicked(String),
+    /// The same failure again and again, without a checkpoint in between: starting again does not help.
+    #[error(
+        "the same failure {times} times in a row, without a checkpoint between them, so the job does not start again: {cause}"
+    )]
+    Repeats {
+        /// How many times in a row.
+        times: u32,
+        /// The failure.
+        #[source]
+        cause: Box<JobError>,
+    },
     /// The restart strategy has no attempts left.
     #[error(
         "gave up after {restarts} restarts without a checkpoint between them; the last failure: {cause}"
@@ -178,33 +189,27 @@ impl JobError {
             | Self::Aggregate { .. }
             | Self::Lost { .. }
             | Self::Fenced { .. }
+            | Self::Repeats { .. }
             | Self::GaveUp { .. } => false,
         }
     }
 
-    /// Whether the error says that a newer epoch runs.
+    /// Whether another process has taken the job over, as the checkpoint log says.
     pub fn is_fenced(&self) -> bool {
-        match self {
-            Self::Fenced { .. } => true,
-            Self::Sink { cause, .. }
-            | Self::AbortStale { cause, .. }
-            | Self::CommitRefused { cause, .. } => cause.kind() == ErrorKind::Fenced,
-            _ => false,
-        }
+        matches!(self, Self::Fenced { .. })
     }
 
-    /// Whether it has to be told from a takeover: it blames what a newer epoch may have changed, which retires checkpoints
-    /// and goes on in the outside systems; or the job would be started again, which would take it from a newer epoch.
-    pub(super) fn may_be_of_a_takeover(&self) -> bool {
-        let blames = match self {
-            Self::Checkpoint(error) => error.is_missing(),
-            Self::Sink { .. }
-            | Self::CommitRefused { .. }
-            | Self::Lost { .. }
-            | Self::AbortStale { .. } => true,
-            _ => false,
+    /// Whether a connector claims that a newer epoch runs. Only the checkpoint log can confirm that: a transaction that has
+    /// expired outside looks the same.
+    pub(super) fn claims_takeover(&self) -> bool {
+        let kind = match self {
+            Self::Sink { cause, .. }
+            | Self::AbortStale { cause, .. }
+            | Self::CommitRefused { cause, .. } => cause.kind(),
+            Self::Source { cause, .. } => cause.kind(),
+            _ => return false,
         };
-        (blames || self.is_restartable()) && !self.is_fenced()
+        kind == ErrorKind::Fenced
     }
 }
 

@@ -1,6 +1,5 @@
 //! A job: a pipeline with a checkpoint store, over all runs in this process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +7,20 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::attempt::Attempt;
+use super::call::{Calls, TimedStore};
 use super::counts::Counters;
 use super::failure::JobError;
+use super::handle::{JobHandle, stop_on_signals};
 use super::plan::Plan;
+use super::progress::{JobState, Progress};
 use super::restart::{RestartStrategy, Restarts};
-use super::resume::Removed;
+use super::settings::Settings;
+use super::standby::silence;
 use super::stop::{Stop, asked_to_stop};
+use super::verdict::Verdict;
 use crate::checkpoint::CheckpointStore;
 use crate::error::chain;
-use crate::identity::{CheckpointId, Epoch, TransactionId};
+use crate::identity::TransactionId;
 use crate::sink::InDoubt;
 
 /// A pipeline that is ready to run, with its checkpoint store. Made by [`Pipeline::job`](crate::Pipeline::job).
@@ -31,39 +35,6 @@ pub struct Job {
     stop: watch::Sender<Stop>,
 }
 
-/// What can be set about a job.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) parallelism: u32,
-    pub(crate) shards: u32,
-    pub(crate) checkpoint_interval: Duration,
-    pub(crate) checkpoint_timeout: Duration,
-    pub(crate) tolerable_failures: u32,
-    pub(crate) max_unconfirmed: usize,
-    pub(crate) retained_checkpoints: usize,
-    pub(crate) restart: RestartStrategy,
-    pub(crate) accepted_losses: Vec<TransactionId>,
-    pub(crate) removed: Removed,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            parallelism: 1,
-            shards: 128,
-            checkpoint_interval: Duration::from_secs(1),
-            checkpoint_timeout: Duration::from_secs(60),
-            tolerable_failures: 3,
-            // Commits may fall behind barriers by so much before they hold them up.
-            max_unconfirmed: 4,
-            retained_checkpoints: 3,
-            restart: RestartStrategy::default(),
-            accepted_losses: Vec::new(),
-            removed: Removed::default(),
-        }
-    }
-}
-
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobEnd {
@@ -73,7 +44,8 @@ pub enum JobEnd {
     AlreadyComplete,
     /// It was told to stop: a last checkpoint is made, and everything is committed. It can be started again.
     Stopped,
-    /// It was told to leave at once. What was under way is done again by the next start; nothing is lost.
+    /// It was asked to leave at once, or to stop while nothing ran, or it did not stop in time. The next start finishes what
+    /// was under way; nothing is lost.
     Left,
 }
 
@@ -85,93 +57,6 @@ pub struct JobReport {
     pub end: JobEnd,
     /// Where it stands.
     pub progress: Progress,
-}
-
-/// Where a job stands.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// The epoch of the current run.
-    pub epoch: Epoch,
-    /// The newest decided checkpoint; `None` while there is none.
-    pub checkpoint: Option<CheckpointId>,
-    /// How many transactions are prepared and not known to be committed: of the decided checkpoints and of the one that
-    /// is being decided.
-    pub in_doubt: usize,
-    /// How many times this process has started the job again after a failure.
-    pub restarts: u32,
-    /// Totals of the job over all its runs, by `name.what`: `records` of sources and sinks, `skipped` of sources,
-    /// `windows` and `late` of window operators. What a run did after its last checkpoint is not counted twice.
-    pub counts: BTreeMap<String, u64>,
-}
-
-impl Progress {
-    pub(super) fn begun(&mut self, epoch: Epoch, checkpoint: Option<CheckpointId>) {
-        (self.epoch, self.checkpoint) = (epoch, checkpoint);
-        // Recovery has settled all.
-        self.in_doubt = 0;
-    }
-
-    pub(super) fn decided(&mut self, checkpoint: CheckpointId) {
-        self.checkpoint = Some(checkpoint);
-    }
-
-    /// Changes nothing that anybody waits for: that is an epoch or a checkpoint.
-    pub(super) fn left_in_doubt(&mut self, transactions: usize) -> bool {
-        self.in_doubt = transactions;
-        false
-    }
-
-    /// A total by the name of a source, operator or sink; 0 if nothing was counted under it.
-    pub fn count(&self, name: &str, what: &str) -> u64 {
-        self.counts
-            .get(&format!("{name}.{what}"))
-            .copied()
-            .unwrap_or(0)
-    }
-}
-
-/// Watches and stops a job that runs elsewhere.
-#[derive(Debug, Clone)]
-pub struct JobHandle {
-    stop: watch::Sender<Stop>,
-    progress: watch::Receiver<Progress>,
-    counters: Counters,
-}
-
-impl JobHandle {
-    /// Asks the job to make a last checkpoint, commit it and end.
-    pub fn stop(&self) {
-        self.stop.send_if_modified(|stop| {
-            let first = *stop == Stop::No;
-            if first {
-                *stop = Stop::AfterCheckpoint;
-            }
-            first
-        });
-    }
-
-    /// Asks the job to leave at once, without a last checkpoint. Nothing is lost: the next start goes on from the newest
-    /// one.
-    pub fn stop_now(&self) {
-        self.stop.send_replace(Stop::Now);
-    }
-
-    /// Where the job stands now. Counts run ahead of the checkpoint.
-    pub fn progress(&self) -> Progress {
-        let progress = self.progress.borrow().clone();
-        Progress {
-            counts: self.counters.totals(),
-            ..progress
-        }
-    }
-
-    /// Waits for the next epoch or checkpoint; false once the job has ended.
-    ///
-    /// Cancel safety: cancel safe.
-    pub async fn changed(&mut self) -> bool {
-        self.progress.changed().await.is_ok()
-    }
 }
 
 impl Job {
@@ -217,6 +102,39 @@ impl Job {
     #[must_use]
     pub fn checkpoint_timeout(mut self, timeout: Duration) -> Self {
         self.settings.checkpoint_timeout = timeout;
+        self
+    }
+
+    /// How long one call to a sink, a source or the checkpoint store may take; 120 s if not set. A call that takes longer
+    /// is dropped, and counts as one without an answer: a commit and a call of recovery are tried again, a checkpoint
+    /// store is asked again, and any other call rolls the job back. Calls that take longer than 10 s are warned about.
+    ///
+    /// [`SourceReader::next`](crate::SourceReader::next) may wait for ever. Independent of the
+    /// [checkpoint time-out](Self::checkpoint_timeout), which drops a checkpoint whose votes are late while the call that
+    /// delays them continues. So keep this limit above the time that the slowest pre-commit or write may need.
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.call_timeout = timeout;
+        self
+    }
+
+    /// How long a job that is [asked to stop](JobHandle::stop) may take for its last checkpoint and the commits that are under
+    /// way; 60 s if not set. After that it leaves, and the next start finishes what is left. Keep it below the time
+    /// that a supervisor waits before it kills the process.
+    #[must_use]
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.stop_timeout = timeout;
+        self
+    }
+
+    /// Waits at the start until the process that holds the job has been silent for this time, that is, has written no record
+    /// to the checkpoint log, instead of taking the job over at once. If no process has held it yet, the job starts at once.
+    ///
+    /// Set it in all processes of the job, longer than the slowest checkpoint takes: see [`docs::running`](crate::docs::running). Without it
+    /// the newest process takes over at once.
+    #[must_use]
+    pub fn standby(mut self, silence: Duration) -> Self {
+        self.settings.standby = Some(silence);
         self
     }
 
@@ -292,7 +210,8 @@ impl Job {
         let plan = self.plan()?;
         let mut in_doubt = Vec::new();
         for (id, sink) in &plan.sinks {
-            let found = sink.in_doubt(&plan.job).await;
+            let found = sink.in_doubt(&plan.job);
+            let found = self.calls().wait("in_doubt", id, found).await;
             let found = found.map_err(|cause| JobError::InDoubt {
                 sink: id.clone(),
                 cause,
@@ -301,6 +220,10 @@ impl Job {
             in_doubt.extend(found.into_iter().filter(|found| found.sink == *id));
         }
         Ok(in_doubt)
+    }
+
+    fn calls(&self) -> Calls {
+        Calls::new(self.settings.call_timeout)
     }
 
     fn plan(&self) -> Result<&Plan, JobError> {
@@ -329,10 +252,9 @@ impl Job {
     pub async fn run(self) -> Result<JobReport, JobError> {
         let run = async {
             let end = self.run_until_end().await?;
-            let progress = Progress {
-                counts: self.counters.totals(),
-                ..self.progress.borrow().clone()
-            };
+            self.progress
+                .send_modify(|progress| progress.state = JobState::Ended);
+            let progress = self.progress.borrow().now(self.counters.totals());
             Ok(JobReport { end, progress })
         };
         if !self.stop_on_ctrl_c {
@@ -350,28 +272,48 @@ impl Job {
         let plan = self.plan()?;
         self.settings.check()?;
         plan.check_expiry(&self.settings)?;
+        let calls = self.calls();
+        let inner = Arc::clone(&self.store);
+        let store: Arc<dyn CheckpointStore> = Arc::new(TimedStore { inner, calls });
         let attempt = Attempt {
             plan,
             settings: &self.settings,
-            store: &self.store,
+            calls,
+            store: &store,
             counters: &self.counters,
             progress: &self.progress,
             stop: self.stop.subscribe(),
         };
+        if let Some(time) = self.settings.standby {
+            attempt.enter(JobState::Standby);
+            let mut stop = self.stop.subscribe();
+            tokio::select! {
+                biased;
+                () = asked_to_stop(&mut stop) => return Ok(JobEnd::Left),
+                silent = silence(&store, &plan.job, time) => silent?,
+            }
+        }
         let mut restarts = Restarts::new(self.settings.restart.clone());
-        let mut reached = None;
+        let (mut reached, mut held) = (None, None);
         loop {
-            let error = match attempt.run().await {
+            let error = match attempt.run(&mut held).await {
                 Ok(end) => return Ok(end),
-                Err(error) => error,
+                Err(Verdict::End(error)) => return Err(error),
+                Err(Verdict::Restart(error)) => error,
             };
             let checkpoint = self.progress.borrow().checkpoint;
             if checkpoint > reached {
                 reached = checkpoint;
                 restarts.progressed();
             }
-            if !error.is_restartable() {
-                return Err(error);
+            let mut stop = self.stop.subscribe();
+            if *stop.borrow() != Stop::No {
+                warn!(job = %plan.job, error = chain(&error), "the run failed while it was asked to stop: left");
+                return Ok(JobEnd::Left);
+            }
+            if let Some(times) = restarts.repeats(&error) {
+                let cause = Box::new(error);
+                return Err(JobError::Repeats { times, cause });
             }
             let Some(delay) = restarts.next() else {
                 return Err(match restarts.in_a_row {
@@ -383,8 +325,10 @@ impl Job {
                 });
             };
             warn!(job = %plan.job, error = chain(&error), ?delay, "the run failed: it starts again");
-            self.progress.send_modify(|progress| progress.restarts += 1);
-            let mut stop = self.stop.subscribe();
+            self.progress.send_modify(|progress| {
+                progress.restarts += 1;
+                progress.state = JobState::Restarting;
+            });
             tokio::select! {
                 biased;
                 // Asked to stop while nothing runs: everything decided is in the store, and settled at the next start.
@@ -393,60 +337,4 @@ impl Job {
             }
         }
     }
-}
-
-impl Settings {
-    fn check(&self) -> Result<(), JobError> {
-        let refuse = |what: String| Err(JobError::Plan(what));
-        let Self {
-            parallelism,
-            shards,
-            ..
-        } = self;
-        if *parallelism == 0 || *shards == 0 {
-            return refuse("parallelism and shards begin at 1".to_owned());
-        }
-        if parallelism > shards {
-            return refuse(format!(
-                "a parallelism of {parallelism} needs as many shards, and there are {shards}"
-            ));
-        }
-        if self.checkpoint_interval.is_zero() || self.checkpoint_timeout.is_zero() {
-            return refuse("checkpoint interval and timeout can't be zero".to_owned());
-        }
-        if self.retained_checkpoints == 0 {
-            return refuse("at least one checkpoint has to be kept".to_owned());
-        }
-        Ok(())
-    }
-}
-
-/// Turns signals into requests to stop, for ever; returns only if signals can't be received.
-async fn stop_on_signals(handle: &JobHandle) -> JobError {
-    loop {
-        if let Err(error) = signal().await {
-            return JobError::Plan(format!("Ctrl-C can't be listened to: {error}"));
-        }
-        // Read before it is acted on: the guard of `borrow` must not be held while the value is replaced.
-        let asked = *handle.stop.borrow();
-        match asked {
-            Stop::No => handle.stop(),
-            Stop::AfterCheckpoint | Stop::Now => handle.stop_now(),
-        }
-    }
-}
-
-#[cfg(unix)]
-async fn signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn signal() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
 }

@@ -1,16 +1,23 @@
 //! Asking the checkpoint store until it answers.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::backoff::Backoff;
 use crate::checkpoint::CheckpointError;
 use crate::error::chain;
 
 /// How often a store that gives no answer is asked, with backoff: about half a minute.
 const ATTEMPTS: u32 = 12;
+/// How long it is asked, if its answers are slow: but twice at least.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a store that gives no answer is waited for.
 pub(super) struct Patience {
     backoff: Backoff,
     attempt: u32,
+    begun: Instant,
 }
 
 impl Patience {
@@ -18,12 +25,14 @@ impl Patience {
         Self {
             backoff: Backoff::of_calls(),
             attempt: 1,
+            begun: Instant::now(),
         }
     }
 
     /// Waits until it is time to ask again; gives the error back if there is no use in that.
     pub(super) async fn wait(&mut self, error: CheckpointError) -> Result<(), CheckpointError> {
-        if !error.is_retriable() || self.attempt == ATTEMPTS {
+        let slow = self.attempt > 1 && self.begun.elapsed() >= PATIENCE;
+        if !error.is_retriable() || slow || self.attempt == ATTEMPTS {
             return Err(error);
         }
         self.attempt += 1;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::erased::ErasedSink;
 use super::failure::JobError;
-use super::job::Settings;
+use super::settings::Settings;
 use super::site::Launch;
 use crate::checkpoint::Manifest;
 use crate::error::SourceError;
@@ -97,13 +97,24 @@ impl Plan {
             .min()
     }
 
+    /// How long sources may be held back while older checkpoints are committed: as [`check_expiry`](Self::check_expiry) counts
+    /// on, if an outside system keeps transactions for a limited time.
+    pub(super) fn longest_hold(&self, settings: &Settings) -> Duration {
+        let expires = |sink: &Arc<dyn ErasedSink>| sink.capabilities().expiry.is_some();
+        match self.sinks.values().any(expires) {
+            true => settings.checkpoint_timeout,
+            false => Duration::MAX,
+        }
+    }
+
     /// Whether each sink's outside system keeps transactions until they are decided and committed, also after a restart.
     pub(super) fn check_expiry(&self, settings: &Settings) -> Result<(), JobError> {
         // What is prepared for a checkpoint that is dropped rides with the next, for as long as is tolerated.
         let tries = settings.tolerable_failures.saturating_add(1);
         let (interval, timeout) = (settings.checkpoint_interval, settings.checkpoint_timeout);
         let undecided = interval.saturating_add(timeout).saturating_mul(tries);
-        let needed = undecided.saturating_add(RESTART);
+        // A transaction may be open while sources are held back, as too many checkpoints wait for their commits.
+        let needed = undecided.saturating_add(timeout).saturating_add(RESTART);
         for (sink, erased) in &self.sinks {
             let Some(expiry) = erased.capabilities().expiry else {
                 continue;
@@ -112,7 +123,7 @@ impl Plan {
                 return Err(JobError::Plan(format!(
                     "sink {sink}: its outside system keeps a transaction for {expiry:?}, and it may take {needed:?} until it \
                      is committed: {tries} times a checkpoint interval of {interval:?} and a time-out of {timeout:?} (as {} \
-                     failed checkpoints are tolerated), and {RESTART:?} for a restart. Set the outside system to keep \
+                     failed checkpoints are tolerated), {timeout:?} for older commits, and {RESTART:?} for a restart. Set the outside system to keep \
                      it for longer, or lower checkpoint_interval, checkpoint_timeout or tolerable_checkpoint_failures",
                     settings.tolerable_failures
                 )));

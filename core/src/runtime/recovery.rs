@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tracing::{Instrument, info, info_span, warn};
 
 use super::backoff::Backoff;
+use super::call::Calls;
 use super::committer::commit;
 use super::erased::ErasedSink;
 use super::failure::JobError;
@@ -31,6 +32,7 @@ pub(super) struct Recovery<'a> {
     pub(super) job: &'a JobId,
     pub(super) store: &'a Arc<dyn CheckpointStore>,
     pub(super) sinks: &'a BTreeMap<SinkId, Arc<dyn ErasedSink>>,
+    pub(super) calls: Calls,
     pub(super) accepted: &'a [TransactionId],
     /// Set as soon as an epoch is taken.
     pub(super) epoch: &'a OnceLock<Epoch>,
@@ -167,7 +169,7 @@ impl Recovery<'_> {
         };
         let mut backoff = Backoff::of_calls();
         loop {
-            match commit(&**sink, &id, handle)
+            match commit(self.calls, &**sink, &id, handle)
                 .instrument(phase_span!("settle", &id))
                 .await
             {
@@ -205,11 +207,9 @@ impl Recovery<'_> {
         let mut backoff = Backoff::of_calls();
         loop {
             let span = info_span!("abort_stale", job = %self.job, %epoch, %sink);
-            match erased
-                .abort_stale(self.job, sink, epoch, newest, decided)
-                .instrument(span)
-                .await
-            {
+            let abort_stale = erased.abort_stale(self.job, sink, epoch, newest, decided);
+            let aborted = self.calls.wait("abort_stale", sink, abort_stale);
+            match aborted.instrument(span).await {
                 Ok(aborted) => {
                     for transaction in aborted {
                         info!(%transaction, "aborted: an older epoch left it undecided");

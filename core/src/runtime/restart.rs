@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use super::backoff::Backoff;
+use super::failure::JobError;
+
+/// So many times in a row the same panic ends the job.
+const REPEATS: u32 = 3;
 
 /// Whether and when a job whose run has failed goes on from its newest checkpoint, in the same process.
 ///
 /// Only failures that may pass are tried again; a malformed record, a missing right or a proven loss ends the job at
-/// once. A decided checkpoint starts the count of restarts anew.
+/// once. A panic that repeats three times in a row, with the same message and without a checkpoint in between, ends the job
+/// as well ([`JobError::Repeats`](crate::JobError::Repeats)): the same record would cause it again. A decided checkpoint resets
+/// both counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestartStrategy {
     /// Never: the first failure ends the job.
@@ -47,6 +53,8 @@ pub(super) struct Restarts {
     strategy: RestartStrategy,
     pub(super) in_a_row: u32,
     backoff: Backoff,
+    /// The last panic, and how often it came in a row.
+    panic: Option<(String, u32)>,
 }
 
 impl Restarts {
@@ -60,7 +68,20 @@ impl Restarts {
             strategy,
             in_a_row: 0,
             backoff,
+            panic: None,
         }
+    }
+
+    /// How many times in a row the same panic has ended a run, if that is too often.
+    pub(super) fn repeats(&mut self, error: &JobError) -> Option<u32> {
+        let JobError::Panicked(message) = error else {
+            self.panic = None;
+            return None;
+        };
+        let before = self.panic.take().filter(|(last, _)| last == message);
+        let times = before.map_or(0, |(_, times)| times) + 1;
+        self.panic = Some((message.clone(), times));
+        (times >= REPEATS).then_some(times)
     }
 
     /// How long to wait before the next restart; `None` if there is to be none.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::failure::JobError;
-use super::job::Settings;
+
 use super::plan::Plan;
+use super::settings::Settings;
 use crate::checkpoint::{Decisions, Manifest};
 
 /// Names of the parts that were taken out of the pipeline on purpose.

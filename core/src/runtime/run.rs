@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::attempt::Attempt;
 use super::failure::{Failure, JobError};
-use super::in_doubt::InDoubtCount;
+use super::in_doubt::InDoubtList;
 use super::job::JobEnd;
 use super::left_out::LeftOut;
 use super::log_keeper::{LogRequest, keep_log};
 use super::panics::panicked;
+use super::patient_wait::{PatientWait, due};
 use super::plan::check_readers;
+use super::progress::JobState;
 use super::recovery::{Recovered, restore};
 use super::site::Launch;
 use super::stop::{Stop, asked_to_stop, left};
@@ -44,10 +46,12 @@ const EVENTS: usize = 256;
 const LOG_REQUESTS: usize = 1024;
 /// How long tasks of a run that is given up have to come to an end, before they are dropped.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long tasks that are dropped may take: only code that blocks its thread takes any time.
+const DROPPED: Duration = Duration::from_secs(5);
 
 /// A run that has begun.
 pub(super) struct Run<'a> {
-    attempt: &'a Attempt<'a>,
+    pub(super) attempt: &'a Attempt<'a>,
     epoch: Epoch,
     coordinator: Coordinator<Snapshot>,
     tasks: JoinSet<Result<(), Failure>>,
@@ -60,18 +64,27 @@ pub(super) struct Run<'a> {
     /// Totals at that checkpoint.
     counts: BTreeMap<String, u64>,
     /// When the checkpoint under way is too late, and whether all input had ended when it began.
-    under_way: Option<(Barrier, Instant)>,
+    pub(super) under_way: Option<(Barrier, Instant)>,
+    /// When its barrier was sent, and how many bytes of state it has stored.
+    begun: Instant,
+    size: u64,
+    /// Tells each source subtask whether to read.
+    pub(super) holds: Vec<watch::Sender<bool>>,
+    /// Sources are held back until more commits are confirmed.
+    pub(super) held: Option<PatientWait>,
+    /// The job was asked to stop.
+    pub(super) stopping: Option<PatientWait>,
     complete: bool,
     /// Source subtasks that still read.
     reading: usize,
     /// What is being decided, for the sources.
-    manifest: Option<Arc<Manifest>>,
-    in_doubt: InDoubtCount,
+    pub(super) manifest: Option<Arc<Manifest>>,
+    pub(super) in_doubt: InDoubtList,
     left_out: LeftOut,
 }
 
 /// What ends a run.
-enum End {
+pub(super) enum End {
     Finished,
     Fenced(Epoch),
     RolledBack(String),
@@ -85,6 +98,8 @@ enum Next {
     Stop,
     Trigger,
     TimedOut(Barrier),
+    Held,
+    Stopping,
 }
 
 impl<'a> Run<'a> {
@@ -102,6 +117,7 @@ impl<'a> Run<'a> {
         };
         let mut launch = Launch {
             job: attempt.plan.job.clone(),
+            calls: attempt.calls,
             epoch: log.epoch(),
             first: kept.iter().max().copied().unwrap_or_default().next(),
             parallelism: attempt.settings.parallelism,
@@ -117,6 +133,7 @@ impl<'a> Run<'a> {
             windows: !attempt.plan.operators.is_empty(),
             tasks: Vec::new(),
             barriers: Vec::new(),
+            holds: Vec::new(),
             decisions: Vec::new(),
             participants: 0,
             committers: BTreeSet::new(),
@@ -154,6 +171,11 @@ impl<'a> Run<'a> {
             events,
             reading: launch.barriers.len(),
             barriers: launch.barriers,
+            holds: launch.holds,
+            held: None,
+            stopping: None,
+            begun: Instant::now(),
+            size: 0,
             log: log_requests,
             decisions: launch.decisions,
             resumed: newest.is_some(),
@@ -162,14 +184,20 @@ impl<'a> Run<'a> {
             under_way: None,
             complete: false,
             manifest: None,
-            in_doubt: InDoubtCount::default(),
+            in_doubt: InDoubtList::default(),
         })
     }
 
     /// Works until the job ends, and takes down all that it set up.
     pub(super) async fn drive(mut self, stop: watch::Receiver<Stop>) -> Result<JobEnd, JobError> {
         let end = self.events_until_end(stop.clone()).await;
-        let failed = self.tear_down(stop).await;
+        let failed = match end {
+            Ok(End::Left) => {
+                self.drop_tasks().await;
+                None
+            }
+            _ => self.tear_down(stop).await,
+        };
         match end? {
             End::Finished => match failed {
                 Some(error) => Err(error),
@@ -196,15 +224,17 @@ impl<'a> Run<'a> {
         let first = if self.resumed { every / 4 } else { every };
         let mut ticks = interval_at(Instant::now() + first, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut stopping, mut asked) = (false, stop.clone());
+        let mut asked = stop.clone();
         loop {
             let next = tokio::select! {
                 biased;
                 Some(task) = self.tasks.join_next() => Next::Task(task),
                 () = left(&mut stop) => return Ok(End::Left),
-                () = asked_to_stop(&mut asked), if !stopping => Next::Stop,
+                () = asked_to_stop(&mut asked), if self.stopping.is_none() => Next::Stop,
                 Some(event) = self.events.recv() => Next::Event(event),
                 barrier = too_late(self.under_way) => Next::TimedOut(barrier),
+                () = due(self.stopping) => Next::Stopping,
+                () = due(self.held) => Next::Held,
                 _ = ticks.tick() => Next::Trigger,
             };
             let event = match next {
@@ -216,6 +246,7 @@ impl<'a> Run<'a> {
                     if self.reading > 0 {
                         continue;
                     }
+                    self.attempt.enter(JobState::Stopping);
                     CoordinatorEvent::Stop
                 }
                 Next::Event(Event::Protocol(event)) => {
@@ -226,9 +257,17 @@ impl<'a> Run<'a> {
                     event
                 }
                 Next::Stop => {
-                    stopping = true;
+                    self.stop_begins();
                     CoordinatorEvent::Stop
                 }
+                Next::Stopping => match self.stop_waits() {
+                    Some(end) => return Ok(end),
+                    None => continue,
+                },
+                Next::Held => match self.hold_waits() {
+                    Some(end) => return Ok(end),
+                    None => continue,
+                },
                 Next::Trigger => CoordinatorEvent::Trigger,
                 Next::TimedOut(barrier) => {
                     let (job, checkpoint) = (&self.attempt.plan.job, barrier.checkpoint);
@@ -238,7 +277,19 @@ impl<'a> Run<'a> {
                     CoordinatorEvent::TimedOut(checkpoint)
                 }
             };
-            for action in self.coordinator.on(event) {
+            let triggered = matches!(event, CoordinatorEvent::Trigger);
+            let mut actions = self.coordinator.on(event);
+            match self.coordinator.waits_for_commits() {
+                true if triggered && self.held.is_none() => self.hold(),
+                false if self.held.is_some() => {
+                    self.release();
+                    // The checkpoint that was due.
+                    actions.extend(self.coordinator.on(CoordinatorEvent::Trigger));
+                    ticks.reset();
+                }
+                _ => {}
+            }
+            for action in actions {
                 if let Some(end) = self.act(action)? {
                     return Ok(end);
                 }
@@ -255,6 +306,7 @@ impl<'a> Run<'a> {
                 settled,
             } => {
                 self.under_way = None;
+                self.size = snapshots.iter().map(|snapshot| snapshot.size).sum();
                 let manifest = self.manifest_of(barrier, snapshots);
                 check_readers(&manifest)?;
                 let manifest = Arc::new(manifest);
@@ -290,6 +342,7 @@ impl<'a> Run<'a> {
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         tracing::debug!(%job, %epoch, checkpoint = %barrier.checkpoint, "barrier");
         self.under_way = Some((barrier, self.deadline()));
+        self.begun = Instant::now();
         self.complete = self.reading == 0;
         for source in &self.barriers {
             match source.try_send(barrier) {
@@ -331,7 +384,7 @@ impl<'a> Run<'a> {
     fn decided(&mut self, checkpoint: CheckpointId) {
         self.attempt
             .progress
-            .send_modify(|progress| progress.decided(checkpoint));
+            .send_modify(|progress| progress.decided(checkpoint, self.begun, self.size));
         let Some(manifest) = self.manifest.take() else {
             return;
         };
@@ -341,9 +394,10 @@ impl<'a> Run<'a> {
         self.left_out.warn(self.attempt.plan, &manifest.counts);
         for (id, source) in &self.attempt.plan.sources {
             let (id, source, manifest) = (id.clone(), Arc::clone(source), Arc::clone(&manifest));
+            let calls = self.attempt.calls;
             self.tasks.spawn(async move {
-                let notified = source.notify(&id, &manifest).await;
-                notified.map_err(|cause| {
+                let notified = calls.wait("notify", &id, source.notify(&id, &manifest));
+                notified.await.map_err(|cause| {
                     JobError::Source {
                         source_id: id,
                         cause,
@@ -367,8 +421,10 @@ impl<'a> Run<'a> {
         self.decisions.clear();
         (self.log, _) = mpsc::channel(1);
         self.barriers.clear();
+        self.holds.clear();
         self.events.close();
-        let deadline = Instant::now() + GRACE;
+        let rest = self.stopping.map_or(GRACE, |stopping| stopping.remaining());
+        let deadline = Instant::now() + GRACE.min(rest);
         let mut first = None;
         loop {
             // Events are closed: a task that waits to tell one must not wait for ever.
@@ -386,15 +442,22 @@ impl<'a> Run<'a> {
                     Some(Ok(Ok(()) | Err(Failure::Cancelled)) | Err(_)) => {}
                 },
                 () = left(&mut stop) => {
-                    self.tasks.shutdown().await;
+                    self.drop_tasks().await;
                     return first;
                 }
                 () = sleep_until(deadline) => {
                     warn!(job = %self.attempt.plan.job, "subtasks did not end in time: dropped");
-                    self.tasks.shutdown().await;
+                    self.drop_tasks().await;
                     return first;
                 }
             }
+        }
+    }
+
+    /// Drops all tasks where they are. The next run settles what they leave.
+    async fn drop_tasks(&mut self) {
+        if timeout(DROPPED, self.tasks.shutdown()).await.is_err() {
+            warn!(job = %self.attempt.plan.job, "subtasks block their threads: left behind");
         }
     }
 }

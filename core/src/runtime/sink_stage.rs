@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use super::call::Calls;
 use super::counts::Count;
 use super::erased::encode;
 use super::failure::{Failure, JobError};
@@ -54,6 +55,7 @@ impl<S: TwoPhaseCommitSinkFunction> Tail<S::Input> for SinkTail<S> {
             sink: Arc::clone(&self.sink),
             committer,
             order: CommitOrder::new(self.sink.capabilities().ordered, committed),
+            calls: site.calls(),
             records: site.count(&self.id, "records"),
             id: first,
             open: None,
@@ -67,6 +69,7 @@ pub struct SinkStage<S: TwoPhaseCommitSinkFunction> {
     sink: Arc<S>,
     committer: mpsc::Sender<ParticipantEvent<String>>,
     order: CommitOrder,
+    calls: Calls,
     records: Count,
     /// The current transaction; begun once it has a record.
     id: TransactionId,
@@ -99,8 +102,8 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
         let mut transaction = match self.open.take() {
             Some(transaction) => transaction,
             None => self
-                .sink
-                .begin(&self.id)
+                .calls
+                .wait("begin", &self.id, self.sink.begin(&self.id))
                 .instrument(phase_span!("begin", &self.id))
                 .await
                 .map_err(|error| self.failed("begin", error))?,
@@ -109,6 +112,7 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
         self.records.publish();
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         let write = self.sink.write(&mut transaction, batch);
+        let write = self.calls.wait("write", &self.id, write);
         let written = write.instrument(phase_span!("write", &self.id)).await;
         // Kept open also after an error: cancelling the run aborts it.
         self.open = Some(transaction);
@@ -129,7 +133,8 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
             None => Ok(None),
             Some(transaction) => {
                 let prepared = self.sink.pre_commit(transaction);
-                prepared
+                self.calls
+                    .wait("pre_commit", &self.id, prepared)
                     .instrument(phase_span!("pre_commit", &self.id))
                     .await
             }
@@ -161,7 +166,8 @@ impl<S: TwoPhaseCommitSinkFunction> SinkStage<S> {
         self.batch.clear();
         if let Some(transaction) = self.open.take() {
             let unfinished = Unfinished::Open(self.id.clone(), transaction);
-            if let Err(error) = self.sink.abort(unfinished).await {
+            let abort = self.sink.abort(unfinished);
+            if let Err(error) = self.calls.wait("abort", &self.id, abort).await {
                 // Not swallowed: whatever is left is stale to the next epoch, which aborts it before it begins.
                 tracing::warn!(transaction = %self.id, error = chain(&error), "left to recovery");
             }

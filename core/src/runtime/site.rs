@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use super::call::Calls;
 use super::committer::Committer;
 use super::counts::{Count, Counters};
 use super::erased::ErasedSink;
@@ -31,6 +32,7 @@ const PREPARED: usize = 16;
 /// All that a run consists of, before it begins.
 pub struct Launch {
     pub(crate) job: JobId,
+    pub(crate) calls: Calls,
     pub(crate) epoch: Epoch,
     /// The first checkpoint of the run.
     pub(crate) first: CheckpointId,
@@ -48,6 +50,7 @@ pub struct Launch {
     /// What has been built.
     pub(super) tasks: Vec<Task>,
     pub(super) barriers: Vec<mpsc::Sender<Barrier>>,
+    pub(super) holds: Vec<watch::Sender<bool>>,
     /// One channel a committer: receivers of a shared one would be woken in an order that is left to chance, and no run
     /// could be repeated step by step.
     pub(super) decisions: Vec<watch::Sender<Option<Decision>>>,
@@ -85,6 +88,13 @@ impl Launch {
     pub(crate) fn barriers(&mut self) -> mpsc::Receiver<Barrier> {
         let (sender, receiver) = mpsc::channel(BARRIERS);
         self.barriers.push(sender);
+        receiver
+    }
+
+    /// Tells a source subtask whether it is held back.
+    pub(crate) fn hold(&mut self) -> watch::Receiver<bool> {
+        let (sender, receiver) = watch::channel(false);
+        self.holds.push(sender);
         receiver
     }
 
@@ -128,6 +138,10 @@ impl Site<'_> {
 
     pub(crate) fn subtask(&self) -> usize {
         usize::try_from(self.subtask.0).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn calls(&self) -> Calls {
+        self.launch.calls
     }
 
     /// The stored state of an operator, of all subtasks.
@@ -175,6 +189,7 @@ impl Site<'_> {
             events: self.launch.events.clone(),
             committed,
             since: BTreeMap::new(),
+            calls: self.launch.calls,
         };
         self.launch.task(committer.run());
         (sender, committed_out)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tracing::warn;
 
@@ -31,6 +31,8 @@ pub(crate) struct SourceSubtask<S: Source, A> {
     pub(crate) assigner: A,
     pub(crate) clocks: SplitClocks<S::Position>,
     pub(crate) barriers: mpsc::Receiver<Barrier>,
+    /// Whether it must not read now: barriers still pass.
+    pub(crate) hold: watch::Receiver<bool>,
     pub(crate) seat: Seat,
     pub(crate) records: Count,
     pub(crate) skipped: Count,
@@ -47,6 +49,7 @@ enum Next<R, P> {
     VoteFailed(Failure),
     FlushDue,
     Silence,
+    Released,
 }
 
 impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
@@ -76,13 +79,15 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
             // A source that always has something, before a chain that never waits, would keep its worker for ever: no
             // barrier would get through, as channels refuse a task that has used up its turn.
             tokio::task::coop::consume_budget().await;
+            let held = *self.hold.borrow_and_update();
             let next = tokio::select! {
                 biased;
                 failure = subtask.vote_failed() => Next::VoteFailed(failure),
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
                 () = flush.due() => Next::FlushDue,
-                event = next(self.reader.as_mut()) => Next::Event(event),
-                _ = silence.tick(), if windows && self.reader.is_some() => Next::Silence,
+                Ok(()) = self.hold.changed(), if held => Next::Released,
+                event = next(self.reader.as_mut()), if !held => Next::Event(event),
+                _ = silence.tick(), if windows && !held && self.reader.is_some() => Next::Silence,
             };
             match next {
                 Next::VoteFailed(failure) => return Err(failure),
@@ -93,6 +98,7 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                         return subtask.votes_cast().await;
                     }
                 }
+                Next::Released => {}
                 Next::FlushDue => subtask.signal(Signal::Flush).await?,
                 Next::Silence => self.warn_of_silence(),
                 Next::Event(event) => {

@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     pub(crate) state: Vec<StatePart>,
     pub(crate) transactions: Vec<PreparedTransaction>,
     pub(crate) counts: BTreeMap<String, u64>,
+    /// How many bytes of state were stored.
+    pub(crate) size: u64,
 }
 
 /// Who a subtask is, and whom it answers.
@@ -134,6 +136,11 @@ impl Seat {
         cut: Cut,
     ) -> Result<(), Failure> {
         let mut state = Vec::with_capacity(cut.state.len());
+        let size = cut
+            .state
+            .iter()
+            .map(|(_, content)| content.len() as u64)
+            .sum();
         for (operator, content) in cut.state {
             state.push(self.store_state(checkpoint, &operator, &content).await?);
         }
@@ -142,6 +149,7 @@ impl Seat {
             state,
             transactions: Vec::new(),
             counts: cut.counts,
+            size,
         };
         let Seat {
             job,

@@ -24,6 +24,8 @@ mod handles;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
+mod left_out;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lost;
@@ -48,7 +50,11 @@ mod spans;
 #[cfg(test)]
 mod state;
 #[cfg(test)]
+mod stuck;
+#[cfg(test)]
 mod timeouts;
+#[cfg(test)]
+mod verdicts;
 #[cfg(test)]
 mod warnings;
 #[cfg(test)]

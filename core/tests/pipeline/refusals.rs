@@ -190,15 +190,17 @@ async fn a_sink_whose_transactions_may_expire_before_they_are_committed() {
             .sink("expiring", faulty)
             .job(MemoryCheckpointStore::new())
     };
-    // As usual in Kafka; and what the defaults need: four times a second and a minute, and half a minute to restart.
-    for expiry in [seconds(900), seconds(274)] {
+    // As usual in Kafka; and what the defaults need: four times a second and a minute, a minute for the commits of older
+    // checkpoints, and half a minute to restart.
+    for expiry in [seconds(900), seconds(334)] {
         job(expiry).run().await.unwrap();
     }
-    let text = refusal(&job(seconds(274) - ms(1)).run().await.unwrap_err());
+    let text = refusal(&job(seconds(334) - ms(1)).run().await.unwrap_err());
     for part in [
         "sink expiring",
-        "273.999s",
-        "274s",
+        "333.999s",
+        "334s",
+        "60s for older commits",
         "4 times",
         "interval of 1s",
         "time-out of 60s",
@@ -212,8 +214,8 @@ async fn a_sink_whose_transactions_may_expire_before_they_are_committed() {
             .checkpoint_timeout(seconds(8))
             .tolerable_checkpoint_failures(0)
     };
-    strict(seconds(40)).run().await.unwrap();
-    refusal(&strict(seconds(39)).run().await.unwrap_err());
+    strict(seconds(48)).run().await.unwrap();
+    refusal(&strict(seconds(47)).run().await.unwrap_err());
     // Settings without bounds are a long time, not a panic.
     let endless = job(seconds(900)).checkpoint_timeout(std::time::Duration::MAX);
     refusal(&endless.run().await.unwrap_err());

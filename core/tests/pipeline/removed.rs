@@ -129,7 +129,8 @@ async fn a_sink_that_may_have_transactions_in_doubt_is_not_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_removed_and_still_there_is_named() {
-    let removals: [(fn(Job) -> Job, &str); 3] = [
+    type Remove = fn(Job) -> Job;
+    let removals: [(Remove, &str); 3] = [
         (|job| job.remove_source("other"), "source other"),
         (|job| job.remove_operator("counts"), "operator counts"),
         (|job| job.remove_sink("other-out"), "sink other-out"),

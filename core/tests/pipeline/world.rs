@@ -155,6 +155,7 @@ pub struct World<S> {
     pub pause: Duration,
     pub max_prepared: Option<usize>,
     pub ordered: bool,
+    pub expiry: Option<Duration>,
     pub alone: bool,
 }
 
@@ -180,6 +181,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             pause: ms(2),
             max_prepared: None,
             ordered: false,
+            expiry: None,
             alone: true,
         }
     }
@@ -191,7 +193,7 @@ impl<S: Source<Record = Event> + Clone> World<S> {
             observed: self.observed.clone(),
             max_prepared: self.max_prepared,
             ordered: self.ordered,
-            expiry: None,
+            expiry: self.expiry,
             alone: self.alone,
         }
     }

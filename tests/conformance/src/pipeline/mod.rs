@@ -108,11 +108,11 @@ impl<'a> Run<'a> {
 }
 
 /// The usual one, or what a job lets pass with a sink whose system is made to forget soon, so that no check waits for long:
-/// four times this, and half a minute, have to be less than the expiry.
+/// five times this, and half a minute, have to be less than the expiry.
 fn checkpoint_timeout(expiry: Option<Duration>) -> Duration {
     let usual = Duration::from_secs(60);
     let (shortest, restart) = (Duration::from_millis(1), Duration::from_secs(30));
     expiry.map_or(usual, |expiry| {
-        (expiry.saturating_sub(restart) / 5).clamp(shortest, usual)
+        (expiry.saturating_sub(restart) / 6).clamp(shortest, usual)
     })
 }

@@ -30,7 +30,7 @@ fn site(name: &str) -> Site {
 fn a_decided_transaction_that_expires_stops_the_job_until_its_loss_is_accepted() {
     let site = site("expiry");
     let start = Start {
-        more: short_lived("32000"),
+        more: short_lived("34000"),
         ..Start::slow()
     };
     // The second checkpoint: the first is visible, and stays so.
@@ -65,7 +65,7 @@ fn a_decided_transaction_that_expires_stops_the_job_until_its_loss_is_accepted()
         });
         let transaction = transaction.unwrap_or_else(|| panic!("none of {named:?}: {error}"));
         assert!(
-            error.contains("was not committed within 32000 ms"),
+            error.contains("was not committed within 34000 ms"),
             "{error}"
         );
         let hint = format!("accept this loss by name: {transaction}");
