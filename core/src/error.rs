@@ -14,7 +14,8 @@ pub enum ErrorKind {
     Transient,
     /// No answer came: it may or may not have happened. Look at the evidence, then try again.
     Unknown,
-    /// A newer epoch of the job runs: stop, and touch nothing.
+    /// A newer epoch of the job runs: touch nothing. The runtime holds this against the checkpoint log: a job that was taken
+    /// over ends, one that still holds its epoch rolls back.
     Fenced,
     /// This record or transaction can never succeed; the same input fails again.
     Rejected,

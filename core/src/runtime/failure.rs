@@ -172,8 +172,8 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Whether starting from the newest checkpoint again, in this process, may help. Else the same would happen again,
-    /// or a human has to decide.
+    /// Whether starting from the newest checkpoint again may help, as far as the error says. Else the same would happen
+    /// again, or a human has to decide.
     pub fn is_restartable(&self) -> bool {
         match self {
             Self::RolledBack(_) | Self::Panicked(_) => true,

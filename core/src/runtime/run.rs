@@ -53,7 +53,7 @@ const DROPPED: Duration = Duration::from_secs(5);
 pub(super) struct Run<'a> {
     pub(super) attempt: &'a Attempt<'a>,
     epoch: Epoch,
-    coordinator: Coordinator<Snapshot>,
+    pub(super) coordinator: Coordinator<Snapshot>,
     tasks: JoinSet<Result<(), Failure>>,
     events: mpsc::Receiver<Event>,
     barriers: Vec<mpsc::Sender<Barrier>>,
@@ -77,8 +77,8 @@ pub(super) struct Run<'a> {
     complete: bool,
     /// Source subtasks that still read.
     reading: usize,
-    /// What is being decided, for the sources.
-    pub(super) manifest: Option<Arc<Manifest>>,
+    /// What is being decided, and since when.
+    pub(super) deciding: Option<(Arc<Manifest>, Instant)>,
     pub(super) in_doubt: InDoubtList,
     left_out: LeftOut,
 }
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
             counts,
             under_way: None,
             complete: false,
-            manifest: None,
+            deciding: None,
             in_doubt: InDoubtList::default(),
         })
     }
@@ -278,23 +278,30 @@ impl<'a> Run<'a> {
                 }
             };
             let triggered = matches!(event, CoordinatorEvent::Trigger);
-            let mut actions = self.coordinator.on(event);
-            match self.coordinator.waits_for_commits() {
-                true if triggered && self.held.is_none() => self.hold(),
-                false if self.held.is_some() => {
+            let mut end = self.take(event)?;
+            match (self.held, self.is_held_up()) {
+                (None, true) if triggered => self.hold(),
+                (Some(_), false) if end.is_none() => {
                     self.release();
-                    // The checkpoint that was due.
-                    actions.extend(self.coordinator.on(CoordinatorEvent::Trigger));
                     ticks.reset();
+                    // The checkpoint that was due.
+                    end = self.take(CoordinatorEvent::Trigger)?;
                 }
                 _ => {}
             }
-            for action in actions {
-                if let Some(end) = self.act(action)? {
-                    return Ok(end);
-                }
+            if let Some(end) = end {
+                return Ok(end);
             }
         }
+    }
+
+    fn take(&mut self, event: CoordinatorEvent<Snapshot>) -> Result<Option<End>, JobError> {
+        for action in self.coordinator.on(event) {
+            if let Some(end) = self.act(action)? {
+                return Ok(Some(end));
+            }
+        }
+        Ok(None)
     }
 
     fn act(&mut self, action: CoordinatorAction<Snapshot>) -> Result<Option<End>, JobError> {
@@ -310,7 +317,7 @@ impl<'a> Run<'a> {
                 let manifest = self.manifest_of(barrier, snapshots);
                 check_readers(&manifest)?;
                 let manifest = Arc::new(manifest);
-                self.manifest = Some(Arc::clone(&manifest));
+                self.deciding = Some((Arc::clone(&manifest), Instant::now()));
                 self.request(LogRequest::Decide(manifest, settled))?;
             }
             CoordinatorAction::Notify(decision) => {
@@ -385,7 +392,7 @@ impl<'a> Run<'a> {
         self.attempt
             .progress
             .send_modify(|progress| progress.decided(checkpoint, self.begun, self.size));
-        let Some(manifest) = self.manifest.take() else {
+        let Some((manifest, _)) = self.deciding.take() else {
             return;
         };
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);

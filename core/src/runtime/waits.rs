@@ -1,4 +1,4 @@
-//! What a run does while it waits: for commits, before sources may read on, and for its end, once it was asked to stop.
+//! What a run does while it waits: for room to begin a checkpoint, and for its end, once it was asked to stop.
 
 use std::time::Duration;
 
@@ -12,13 +12,22 @@ use super::run::{End, Run};
 const STOP_REPORTS: Duration = Duration::from_secs(5);
 /// How often sources that are held back are reported about.
 const HOLD_REPORTS: Duration = Duration::from_secs(10);
+/// How long a decision may take before sources are held back.
+const SLOW_DECISION: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
-    /// Holds the sources back: no checkpoint can begin before older ones are committed, so all that is read would go into
-    /// transactions that stay open.
+    /// Whether all that is read now would go into transactions that stay open: no checkpoint can begin before older ones are
+    /// committed, or before the log answers.
+    pub(super) fn is_held_up(&self) -> bool {
+        let deciding = self.deciding.as_ref();
+        let slow = deciding.is_some_and(|(_, since)| since.elapsed() >= SLOW_DECISION);
+        slow || self.coordinator.waits_for_commits()
+    }
+
+    /// Holds the sources back.
     pub(super) fn hold(&mut self) {
-        let job = &self.attempt.plan.job;
-        debug!(%job, commits = %self.in_doubt, "sources are held back until older checkpoints are committed");
+        let (job, waits_for, commits) = (&self.attempt.plan.job, self.waits_for(), &self.in_doubt);
+        debug!(%job, waits_for, %commits, "no checkpoint can begin: sources are held back");
         let limit = self.attempt.plan.longest_hold(self.attempt.settings);
         self.held = Some(PatientWait::begin(limit, HOLD_REPORTS));
         self.tell_sources(true);
@@ -40,11 +49,12 @@ impl Run<'_> {
     pub(super) fn hold_waits(&mut self) -> Option<End> {
         let held = self.held.as_mut()?;
         held.reported();
-        let (job, commits, age) = (&self.attempt.plan.job, &self.in_doubt, held.age());
-        warn!(%job, %commits, ?age, "no checkpoint can begin, and sources are held back, until these are committed");
-        held.is_over().then(|| {
+        let (age, over) = (held.age(), held.is_over());
+        let (job, waits_for, commits) = (&self.attempt.plan.job, self.waits_for(), &self.in_doubt);
+        warn!(%job, waits_for, %commits, ?age, "no checkpoint can begin: sources are held back");
+        over.then(|| {
             End::RolledBack(format!(
-                "no checkpoint could begin for {age:?}, as older ones wait for their commits: {commits}"
+                "no checkpoint could begin for {age:?}, waiting for {waits_for}; to be committed: {commits}"
             ))
         })
     }
@@ -63,18 +73,23 @@ impl Run<'_> {
         let stopping = self.stopping.as_mut()?;
         stopping.reported();
         let (age, over) = (stopping.age(), stopping.is_over());
-        let (job, commits) = (&self.attempt.plan.job, &self.in_doubt);
-        let step = match (&self.under_way, &self.manifest) {
-            (Some((barrier, _)), _) => format!("votes for checkpoint {}", barrier.checkpoint),
-            (None, Some(manifest)) => format!("the decision of checkpoint {}", manifest.checkpoint),
-            (None, None) => "commits".to_owned(),
-        };
-        match over {
-            true => {
-                warn!(%job, step, %commits, ?age, "not stopped in time: left; the next start finishes this");
-            }
-            false => warn!(%job, step, %commits, ?age, "the stop waits"),
+        let (job, waits_for, commits) = (&self.attempt.plan.job, self.waits_for(), &self.in_doubt);
+        if over {
+            warn!(%job, waits_for, %commits, ?age, "not stopped in time: left; the next start finishes this");
+            return Some(End::Left);
         }
-        over.then_some(End::Left)
+        warn!(%job, waits_for, %commits, ?age, "the stop waits");
+        None
+    }
+
+    /// The step that comes next, for messages.
+    fn waits_for(&self) -> String {
+        match (&self.under_way, &self.deciding) {
+            (Some((barrier, _)), _) => format!("votes for checkpoint {}", barrier.checkpoint),
+            (None, Some((manifest, _))) => {
+                format!("the decision of checkpoint {}", manifest.checkpoint)
+            }
+            (None, None) => "commits".to_owned(),
+        }
     }
 }

@@ -176,25 +176,33 @@ async fn stop_during_recovery_and_before_a_restart_leaves_at_once() {
     world.check().await;
 }
 
-/// While commits hang, sources read no further than to the checkpoints that may wait for theirs.
+/// While commits or a decision hang, sources read no further than to what the open transactions may hold.
 #[tokio::test(start_paused = true)]
-async fn sources_are_held_back_while_too_many_checkpoints_wait_for_their_commits() {
-    for parallelism in [1, 2] {
+async fn sources_are_held_back_while_no_checkpoint_can_begin() {
+    for (parallelism, op, waits_for) in [
+        (1, Op::Commit, "waits_for=\"commits\""),
+        (2, Op::Commit, "commits=faults/"),
+        (
+            2,
+            Op::CreateDecision,
+            "waits_for=\"the decision of checkpoint 1\"",
+        ),
+    ] {
         let (warnings, _guard) = Warnings::watch();
         let events = events(4, 1000);
         let world = World::over(MemorySource::new(events.clone()), events, TUMBLING);
-        let plan = Plan::during(Op::Commit, 1, usize::MAX, HANGS);
+        let plan = Plan::during(op, 1, usize::MAX, HANGS);
         let job = world.job(&plan).parallelism(parallelism);
         let handle = job.handle();
         let look = async {
             plan.reached().await;
-            sleep(ms(1000)).await;
+            sleep(ms(1500)).await;
             let read = plan.calls(Op::Next);
             sleep(Duration::from_secs(30)).await;
             assert_eq!(plan.calls(Op::Next), read, "it reads on");
             assert!(handle.progress().count("events", "records") < 4000);
-            let transactions = ["sources are held back", "commits=faults/"];
-            assert!(warnings.with(&transactions) >= 2, "{:#?}", warnings.all());
+            let held = ["sources are held back", waits_for];
+            assert!(warnings.with(&held) >= 2, "{:#?}", warnings.all());
             plan.release();
         };
         let (outcome, ()) = tokio::join!(run(job, &plan), look);
@@ -215,7 +223,7 @@ async fn a_job_whose_transactions_expire_is_not_held_for_longer_than_was_counted
     let begun = Instant::now();
     let error = run(world.job(&plan), &plan).await.error();
     let text = error.to_string();
-    let says = "no checkpoint could begin for 60s, as older ones wait for their commits: faults/";
+    let says = "no checkpoint could begin for 60s, waiting for commits; to be committed: faults/";
     assert!(text.contains(says), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(100));
     world.finish(1).await;
