@@ -12,11 +12,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use super::manifest::{Manifest, StatePart};
 use super::store::{CheckpointStore, Create};
 use super::{CheckpointError, state};
 use crate::envelope::{self, Kind};
+use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, JobId};
 
 const LOG: &str = "log/";
@@ -133,13 +135,23 @@ impl CheckpointLog {
     }
 
     /// The newest decided checkpoint, with the ids of all that are kept; deletes what no kept checkpoint needs.
+    ///
+    /// A damaged decision before the newest ends the list, with a warning. The checkpoints before it may be whole, and
+    /// their state can't be told from what nothing names: so nothing is deleted until the damaged decision is out of reach.
     pub(crate) async fn recover(
         &mut self,
     ) -> Result<(Option<Manifest>, Vec<CheckpointId>), CheckpointError> {
         let mut newest = None;
         let mut next = self.newest_decision;
         while let Some(number) = next {
-            let record = self.read(number).await?;
+            let record = match self.read(number).await {
+                // It can't be restored, and what it names is unknown. The newest decision needs none before it.
+                Err(error) if error.is_damage() && newest.is_some() => {
+                    warn!(job = %self.job, error = chain(&error), "older checkpoints are left out");
+                    return Ok((newest, self.kept_ids()));
+                }
+                record => record?,
+            };
             next = match record {
                 Some(LogRecord {
                     previous_decision,
@@ -165,7 +177,11 @@ impl CheckpointLog {
             };
         }
         self.delete_unnamed().await?;
-        Ok((newest, self.kept.keys().copied().collect()))
+        Ok((newest, self.kept_ids()))
+    }
+
+    fn kept_ids(&self) -> Vec<CheckpointId> {
+        self.kept.keys().copied().collect()
     }
 
     /// Deletes older records that are not kept, and state parts of older epochs that no kept decision names.
@@ -282,6 +298,15 @@ impl CheckpointLog {
                 object: object(),
                 cause: error.to_string(),
             })?;
+        if record
+            .previous_decision
+            .is_some_and(|before| before >= number)
+        {
+            return Err(CheckpointError::Malformed {
+                object: object(),
+                cause: "it names a later record as the decision before it".to_owned(),
+            });
+        }
         if record.job != self.job {
             return Err(CheckpointError::OtherJob {
                 location: self.store.location(),

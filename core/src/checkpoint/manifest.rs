@@ -43,6 +43,7 @@ pub(crate) struct SplitSnapshot {
 pub(crate) struct StatePart {
     pub(crate) operator: OperatorId,
     pub(crate) subtask: SubtaskIndex,
+    #[serde(deserialize_with = "super::name::state_object")]
     pub(crate) object: String,
 }
 

@@ -1,9 +1,11 @@
 //! The one thing that a checkpoint store must be able to do: create if absent.
 
 use std::error::Error as StdError;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use async_trait::async_trait;
+
+use super::name::ObjectNameError;
 
 /// Where a job keeps its checkpoints: a small set of named objects, written once each.
 ///
@@ -61,4 +63,21 @@ pub struct StoreError {
     /// The error behind it.
     #[source]
     pub cause: Box<dyn StdError + Send + Sync + 'static>,
+}
+
+impl StoreError {
+    /// Refuses an object name or a prefix. Takes the error of [`check_object_name`](crate::check_object_name) or
+    /// [`check_object_prefix`](crate::check_object_prefix).
+    pub fn refused_name(
+        action: &'static str,
+        location: impl Display,
+    ) -> impl FnOnce(ObjectNameError) -> Self {
+        move |cause| Self {
+            action,
+            object: format!("{:?} in {location}", cause.name),
+            retriable: false,
+            hint: None,
+            cause: cause.into(),
+        }
+    }
 }
