@@ -16,6 +16,7 @@ use super::stop::{Stop, asked_to_stop};
 use crate::checkpoint::CheckpointStore;
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, TransactionId};
+use crate::shard::MAX_SHARDS;
 use crate::sink::InDoubt;
 
 /// A pipeline that is ready to run, with its checkpoint store. Made by [`Pipeline::job`](crate::Pipeline::job).
@@ -29,6 +30,9 @@ pub struct Job {
     progress: watch::Sender<Progress>,
     stop: watch::Sender<Stop>,
 }
+
+/// The longest time that can be set: clocks can't count much longer ones, and none is of use.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What can be set about a job.
 #[derive(Debug, Clone)]
@@ -374,6 +378,11 @@ impl Settings {
             shards,
             ..
         } = self;
+        if *shards > MAX_SHARDS {
+            return refuse(format!(
+                "shards is set to {shards}: at most {MAX_SHARDS} are allowed"
+            ));
+        }
         if *parallelism == 0 || *shards == 0 {
             return refuse("parallelism and shards begin at 1".to_owned());
         }
@@ -384,6 +393,16 @@ impl Settings {
         }
         if self.checkpoint_interval.is_zero() || self.checkpoint_timeout.is_zero() {
             return refuse("checkpoint interval and timeout can't be zero".to_owned());
+        }
+        let set = [
+            ("checkpoint_interval", self.checkpoint_interval),
+            ("checkpoint_timeout", self.checkpoint_timeout),
+        ];
+        let mut set = set.into_iter().chain(self.restart.delays());
+        if let Some((setting, set)) = set.find(|(_, set)| *set > LONGEST) {
+            return refuse(format!(
+                "{setting} is set to {set:?}: at most {LONGEST:?} (30 days) are allowed"
+            ));
         }
         if self.retained_checkpoints == 0 {
             return refuse("at least one checkpoint has to be kept".to_owned());

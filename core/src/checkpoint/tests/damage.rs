@@ -118,6 +118,28 @@ async fn a_state_part_that_is_not_below_the_state_folder_is_refused() {
 }
 
 #[tokio::test]
+async fn a_number_that_can_not_be_counted_on_from_is_refused() {
+    let cases = [
+        ("\"checkpoint\": 1", "\"checkpoint\": 18446744073709551615"),
+        ("\"epoch\": 1", "\"epoch\": 18446744073709551614"),
+        ("\"epoch\": 1", "\"epoch\": 9223372036854775808"),
+        ("\"parallelism\": 1", "\"parallelism\": 0"),
+        ("\"parallelism\": 1", "\"parallelism\": 32769"),
+        ("\"shards\": 128", "\"shards\": 0"),
+        ("\"shards\": 128", "\"shards\": 4294967295"),
+        (
+            "\"counts\": {}",
+            "\"counts\": {\"rows.records\": 9223372036854775808}",
+        ),
+    ];
+    for (from, to) in cases {
+        let (store, _) = decided().await;
+        rewrite(&store, 2, from, to).await;
+        says(&store, &[&record(2), "expected a"]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_decision_behind_a_takeover_is_named_too() {
     let (store, _) = decided().await;
     let _log = take_over(&store).await;
