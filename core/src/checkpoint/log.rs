@@ -247,6 +247,17 @@ impl CheckpointLog {
         Ok(())
     }
 
+    /// Deletes state parts that this epoch wrote, but for those that a kept checkpoint names.
+    pub(crate) async fn discard(&self, objects: &[String]) -> Result<(), CheckpointError> {
+        for object in objects {
+            let mut kept = self.kept.values().flat_map(|(_, parts)| parts);
+            if !kept.any(|part| part.object == *object) {
+                self.store.delete(object).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn newest_record(&self) -> Result<Option<(u64, LogRecord)>, CheckpointError> {
         while let Some(number) = self.numbers().await?.last().copied() {
             // Else it is gone since it was listed: the log has moved on.

@@ -18,6 +18,8 @@ use crate::protocol::CoordinatorEvent;
 pub(super) enum LogRequest {
     Decide(Arc<Manifest>),
     Retire(CheckpointId),
+    /// Delete state parts of dropped checkpoints.
+    Discard(Vec<String>),
 }
 
 /// Keeps the log of a run until there are no more requests.
@@ -34,6 +36,12 @@ pub(super) async fn keep_log(
                 let span = info_span!("retire", %job, %epoch, %checkpoint);
                 let retired = ask_store!(log.retire(checkpoint)).instrument(span);
                 retired.await.map_err(JobError::Checkpoint)?;
+                continue;
+            }
+            LogRequest::Discard(objects) => {
+                let span = info_span!("discard", %job, %epoch);
+                let discarded = ask_store!(log.discard(&objects)).instrument(span);
+                discarded.await.map_err(JobError::Checkpoint)?;
                 continue;
             }
             LogRequest::Decide(manifest) => {

@@ -24,6 +24,7 @@ mod source_subtask;
 mod splits;
 mod stop;
 mod subtask;
+mod written;
 
 pub use counts::Count;
 pub use failure::{Failure, JobError};

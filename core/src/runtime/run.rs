@@ -20,6 +20,7 @@ use super::recovery::{Recovered, restore};
 use super::site::Launch;
 use super::stop::{Stop, asked_to_stop, left};
 use super::subtask::Snapshot;
+use super::written::WrittenState;
 use crate::checkpoint::Manifest;
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch};
@@ -66,6 +67,7 @@ pub(super) struct Run<'a> {
     /// What is being decided, for the sources.
     manifest: Option<Arc<Manifest>>,
     in_doubt: InDoubtCount,
+    written: WrittenState,
 }
 
 /// What ends a run.
@@ -156,6 +158,7 @@ impl<'a> Run<'a> {
             complete: false,
             manifest: None,
             in_doubt: InDoubtCount::default(),
+            written: WrittenState::default(),
         })
     }
 
@@ -213,6 +216,7 @@ impl<'a> Run<'a> {
                 }
                 Next::Event(Event::Protocol(event)) => {
                     self.in_doubt.on(&event);
+                    self.written.on(&event);
                     let progress = self.attempt.progress;
                     progress
                         .send_if_modified(|progress| progress.left_in_doubt(self.in_doubt.total()));
@@ -255,7 +259,7 @@ impl<'a> Run<'a> {
                     committer.send_replace(Some(decision));
                 }
                 if let Decision::Commit(checkpoint) = decision {
-                    self.decided(checkpoint);
+                    self.decided(checkpoint)?;
                 }
             }
             CoordinatorAction::Retire(checkpoint) => {
@@ -313,13 +317,17 @@ impl<'a> Run<'a> {
         manifest
     }
 
-    fn decided(&mut self, checkpoint: CheckpointId) {
+    fn decided(&mut self, checkpoint: CheckpointId) -> Result<(), JobError> {
         self.attempt
             .progress
             .send_modify(|progress| progress.decided(checkpoint));
         let Some(manifest) = self.manifest.take() else {
-            return;
+            return Ok(());
         };
+        let dropped = self.written.dropped(&manifest);
+        if !dropped.is_empty() {
+            self.request(LogRequest::Discard(dropped))?;
+        }
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         let in_doubt = manifest.transactions.len();
         info!(%job, %epoch, %checkpoint, in_doubt, "decided");
@@ -336,6 +344,7 @@ impl<'a> Run<'a> {
                 })
             });
         }
+        Ok(())
     }
 
     fn request(&self, request: LogRequest) -> Result<(), JobError> {

@@ -16,6 +16,7 @@ mod faults;
 #[cfg(test)]
 mod flush;
 #[cfg(test)]
+mod gone;
 mod growing;
 #[cfg(test)]
 mod lifecycle;

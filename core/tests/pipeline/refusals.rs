@@ -2,8 +2,8 @@
 
 use cofferdam::memory::{MemorySink, MemorySource};
 use cofferdam::{
-    EventTime, Job, JobError, MemoryCheckpointStore, NoEventTime, Pipeline, Timestamp, Windows,
-    count,
+    EventTime, Job, JobError, MemoryCheckpointStore, NoEventTime, Pipeline, RestartStrategy,
+    Timestamp, Windows, count,
 };
 
 use crate::plan::{Mode, Op, Plan, When};
