@@ -24,6 +24,9 @@ const ASIDE: &str = ".aside";
 /// An object is written aside, synced, and then given its name by a hard link, which fails if the name is taken: so an
 /// object is never seen in part, and of two processes that race one wins. File and folder are synced before
 /// [`create`](CheckpointStore::create) returns. A directory belongs to one job.
+///
+/// A directory that is removed or replaced while the store is open is an error from then on. The store never makes it
+/// again.
 #[derive(Debug, Clone)]
 pub struct DirectoryCheckpointStore {
     root: Arc<Path>,

@@ -17,6 +17,7 @@ mod faults;
 mod flush;
 #[cfg(test)]
 mod gone;
+#[cfg(test)]
 mod growing;
 #[cfg(test)]
 mod lifecycle;
