@@ -7,7 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Longest name of a job, source, operator or sink, in bytes.
 ///
@@ -28,6 +29,16 @@ pub enum IdentityError {
         /// The refused name.
         name: String,
     },
+    /// The name holds `--`, which is reserved.
+    #[error(
+        "{what} {name:?} can't be used as a name: -- is reserved, to separate a job from its tasks"
+    )]
+    Reserved {
+        /// The part of the job that the name was meant for.
+        what: &'static str,
+        /// The refused name.
+        name: String,
+    },
     /// The text is not the wire form of a transaction id.
     #[error("{text:?} is not a transaction id: expected job/sink/epoch/subtask/checkpoint")]
     TransactionId {
@@ -38,14 +49,14 @@ pub enum IdentityError {
 
 fn check_name(what: &'static str, name: &str) -> Result<(), IdentityError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(allowed) {
-        Ok(())
-    } else {
-        Err(IdentityError::Name {
-            what,
-            name: name.to_owned(),
-        })
+    let of = name.to_owned();
+    if !(1..=MAX_NAME_LENGTH).contains(&name.len()) || !name.bytes().all(allowed) {
+        return Err(IdentityError::Name { what, name: of });
     }
+    if name.contains("--") {
+        return Err(IdentityError::Reserved { what, name: of });
+    }
+    Ok(())
 }
 
 macro_rules! name {
@@ -60,7 +71,7 @@ macro_rules! name {
             ///
             /// # Errors
             /// [`IdentityError::Name`] if it is empty, longer than [`MAX_NAME_LENGTH`] or holds a character
-            /// outside `A-Z a-z 0-9 _ -`.
+            /// outside `A-Z a-z 0-9 _ -`; [`IdentityError::Reserved`] if it holds `--`.
             pub fn new(name: impl Into<String>) -> Result<Self, IdentityError> {
                 let name = name.into();
                 check_name($what, &name)?;
@@ -115,14 +126,30 @@ name!(
     "sink"
 );
 
+/// The greatest number that is accepted from a stored form. Counting from here never reaches the end.
+pub(crate) const MAX_STORED_NUMBER: u64 = u64::MAX >> 1;
+
+/// Decodes a number that a run counts on from.
+pub(crate) fn stored_number<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
+    let number = u64::deserialize(input)?;
+    if number > MAX_STORED_NUMBER {
+        let expected = format!("a number up to {MAX_STORED_NUMBER}");
+        return Err(D::Error::invalid_value(
+            Unexpected::Unsigned(number),
+            &expected.as_str(),
+        ));
+    }
+    Ok(number)
+}
+
 macro_rules! number {
-    ($(#[$doc:meta])* $type:ident($inner:ty)) => {
+    ($(#[$doc:meta])* $type:ident($(#[$inner_attribute:meta])* $inner:ty)) => {
         $(#[$doc])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
         )]
         #[serde(transparent)]
-        pub struct $type(pub $inner);
+        pub struct $type($(#[$inner_attribute])* pub $inner);
 
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,11 +161,11 @@ macro_rules! number {
 
 number!(
     /// The number of a run of a job: the fencing token. Rises by one at each start or takeover.
-    Epoch(u64)
+    Epoch(#[serde(deserialize_with = "stored_number")] u64)
 );
 number!(
     /// The number of a checkpoint. Rises within a job, over all its epochs.
-    CheckpointId(u64)
+    CheckpointId(#[serde(deserialize_with = "stored_number")] u64)
 );
 number!(
     /// The index of one of the parallel instances of a part of the pipeline, from 0.
@@ -146,18 +173,18 @@ number!(
 );
 
 impl Epoch {
-    /// The epoch of the next run.
+    /// The epoch of the next run. Numbers that are decoded are below 2^63, so no run reaches the end.
     #[must_use]
     pub fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
 impl CheckpointId {
-    /// The checkpoint after this one.
+    /// The checkpoint after this one. Numbers that are decoded are below 2^63, so no job reaches the end.
     #[must_use]
     pub fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -262,6 +289,41 @@ mod tests {
         ] {
             assert!(JobId::new(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn two_hyphens_are_reserved_in_every_name() {
+        for name in ["orders--3", "--", "a---b"] {
+            let errors = [
+                JobId::new(name).unwrap_err(),
+                SourceId::new(name).unwrap_err(),
+                OperatorId::new(name).unwrap_err(),
+                SinkId::new(name).unwrap_err(),
+            ];
+            for error in errors {
+                assert!(error.to_string().contains("-- is reserved"), "{error}");
+            }
+        }
+        assert!(JobId::new("-a-b-").is_ok());
+    }
+
+    #[test]
+    fn numbers_near_the_end_are_not_decoded() {
+        let last = MAX_STORED_NUMBER.to_string();
+        assert_eq!(
+            serde_json::from_str::<Epoch>(&last).unwrap().0,
+            MAX_STORED_NUMBER
+        );
+        for number in [MAX_STORED_NUMBER + 1, u64::MAX] {
+            let text = number.to_string();
+            assert!(serde_json::from_str::<Epoch>(&text).is_err(), "{number}");
+            assert!(
+                serde_json::from_str::<CheckpointId>(&text).is_err(),
+                "{number}"
+            );
+        }
+        assert_eq!(Epoch(u64::MAX).next(), Epoch(u64::MAX));
+        assert_eq!(CheckpointId(u64::MAX).next(), CheckpointId(u64::MAX));
     }
 
     #[test]

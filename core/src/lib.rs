@@ -87,8 +87,8 @@ pub use async_trait::async_trait;
 pub use at_least_once::{AtLeastOnce, NeverPrepared, RecordWriter};
 pub use capabilities::{AtomicUnit, Capabilities, Evidence, Fencing, Isolation, Resume};
 pub use checkpoint::{
-    CheckpointError, CheckpointStore, Create, DirectoryCheckpointStore, MemoryCheckpointStore,
-    StoreError,
+    CheckpointError, CheckpointStore, Create, DirectoryCheckpointStore, MAX_OBJECT_NAME_LENGTH,
+    MemoryCheckpointStore, ObjectNameError, StoreError, check_object_name, check_object_prefix,
 };
 pub use envelope::EnvelopeError;
 pub use error::{ErrorKind, SinkError, SourceError};

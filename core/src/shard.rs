@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+/// The greatest number of shards, and with it of subtasks.
+pub(crate) const MAX_SHARDS: u32 = 1 << 15;
+
 /// Divides keys into shards and shards among subtasks.
 ///
 /// Shards are the unit in which keyed state is stored and handed over: their number is fixed over the life of a job, the

@@ -1,15 +1,19 @@
 //! A checkpoint store in a directory: survives the death of the process and the loss of power.
 
-use std::collections::BTreeSet;
+mod held;
+
+use std::error::Error as StdError;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use self::held::{HeldFolders, Vanished};
+use super::name::{check_object_name, check_object_prefix};
 use super::store::{CheckpointStore, Create, StoreError};
 
 /// Where objects are written before they get their name. Never listed.
@@ -20,14 +24,17 @@ const ASIDE: &str = ".aside";
 /// An object is written aside, synced, and then given its name by a hard link, which fails if the name is taken: so an
 /// object is never seen in part, and of two processes that race one wins. File and folder are synced before
 /// [`create`](CheckpointStore::create) returns. A directory belongs to one job.
+///
+/// A directory that is removed or replaced while the store is open is an error from then on. The store never makes it
+/// again.
 #[derive(Debug, Clone)]
 pub struct DirectoryCheckpointStore {
     root: Arc<Path>,
     /// Sets the aside files of this process apart from those of others.
     nonce: u64,
     next_aside: Arc<AtomicU64>,
-    /// Folders that are synced up to the root.
-    durable: Arc<Mutex<BTreeSet<PathBuf>>>,
+    /// Folders that this store has found or made. None is made twice: a new one would begin the log from nothing.
+    held: Arc<HeldFolders>,
 }
 
 impl DirectoryCheckpointStore {
@@ -41,12 +48,14 @@ impl DirectoryCheckpointStore {
             root: root.into(),
             nonce: RandomState::new().hash_one(std::process::id()),
             next_aside: Arc::default(),
-            durable: Arc::default(),
+            held: Arc::default(),
         };
         let aside = store.root.join(ASIDE);
         fs::create_dir_all(&aside)
             .and_then(|()| sync_names(&aside))
             .and_then(|()| store.clear_aside())
+            .and_then(|()| store.held.hold(&aside))
+            .and_then(|()| store.held.hold(&store.root))
             .map_err(|error| store.error("open", "", error))?;
         Ok(store)
     }
@@ -63,14 +72,14 @@ impl DirectoryCheckpointStore {
     fn create_blocking(&self, name: &str, bytes: &[u8]) -> io::Result<Create> {
         let target = self.root.join(name);
         let folder = target.parent().unwrap_or(&self.root);
-        if !self.is_durable(folder) {
-            fs::create_dir_all(folder)?;
+        if !self.held.is_durable(folder) {
+            self.make(folder)?;
             for around in folder.ancestors().skip(1) {
                 if around.starts_with(&self.root) {
                     sync_folder(around)?;
                 }
             }
-            self.durable().insert(folder.to_owned());
+            self.held.set_durable(folder);
         }
         let number = self.next_aside.fetch_add(1, Ordering::Relaxed);
         let aside = self
@@ -86,15 +95,24 @@ impl DirectoryCheckpointStore {
         Ok(created)
     }
 
-    /// Whether a folder is known to survive power loss. That it exists does not say so: another thread or process may
-    /// have created it just now, and not synced it yet.
-    fn is_durable(&self, folder: &Path) -> bool {
-        self.durable().contains(folder)
+    /// Makes a folder below the root, and those around it. Neither the root nor a held folder is ever made again.
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        if folder == self.root.as_ref() || self.held.is_held(folder) {
+            return Ok(());
+        }
+        self.make(folder.parent().unwrap_or(&self.root))?;
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        self.held.hold(folder)
     }
 
-    fn durable(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        // Whole between calls, so a panic elsewhere does not spoil it.
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Checks that the folders of an operation are those that this store opened or made.
+    fn check(&self, folder: &Path) -> io::Result<()> {
+        self.held.check(&self.root)?;
+        self.held.check(&self.root.join(ASIDE))?;
+        self.held.check(folder)
     }
 
     fn list_blocking(&self, prefix: &str) -> io::Result<Vec<String>> {
@@ -111,24 +129,34 @@ impl DirectoryCheckpointStore {
         };
         for entry in entries {
             let entry = entry?;
-            // A name that is not UTF-8, or is hidden, can't be one of ours.
+            // A name that is not UTF-8, or that no object may have, is not one of ours.
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            if name.starts_with('.') {
+            let name = format!("{prefix}{name}");
+            if check_object_name(&name).is_err() {
                 continue;
             }
             if entry.file_type()?.is_dir() {
-                self.list_into(&format!("{prefix}{name}/"), names)?;
+                self.list_into(&format!("{name}/"), names)?;
             } else {
-                names.push(format!("{prefix}{name}"));
+                names.push(name);
             }
         }
         Ok(())
     }
 
     fn error(&self, action: &'static str, name: &str, cause: io::Error) -> StoreError {
+        let vanished = cause
+            .get_ref()
+            .is_some_and(<dyn StdError + Send + Sync>::is::<Vanished>);
         let (retriable, hint) = match cause.kind() {
+            _ if vanished => (
+                false,
+                Some(
+                    "bring the folder back, then start the job again; without it the job starts from nothing",
+                ),
+            ),
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
                 false,
                 Some("give this user the right to read and write there"),
@@ -153,7 +181,10 @@ impl DirectoryCheckpointStore {
         }
     }
 
-    /// Runs file work where it may block.
+    /// Runs file work on an object, or on all objects of a folder, where it may block.
+    ///
+    /// What is found or written in a folder that was removed or replaced counts for nothing, so the folders are checked
+    /// after the work, too.
     async fn blocking<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -161,7 +192,18 @@ impl DirectoryCheckpointStore {
         work: impl FnOnce(&Self, &str) -> io::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (store, owned) = (self.clone(), name.to_owned());
-        tokio::task::spawn_blocking(move || work(&store, &owned))
+        let work = move || {
+            let folder = match owned.rsplit_once('/') {
+                Some((folder, _)) => store.root.join(folder),
+                None => store.root.to_path_buf(),
+            };
+            store.held.hold(&folder)?;
+            store.check(&folder)?;
+            let done = work(&store, &owned);
+            store.check(&folder)?;
+            done
+        };
+        tokio::task::spawn_blocking(work)
             .await
             .unwrap_or_else(|panic| Err(io::Error::other(panic)))
             .map_err(|error| self.error(action, name, error))
@@ -171,6 +213,7 @@ impl DirectoryCheckpointStore {
 #[async_trait]
 impl CheckpointStore for DirectoryCheckpointStore {
     async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("create", self.location()))?;
         self.blocking("create", name, move |store, name| {
             store.create_blocking(name, &bytes)
         })
@@ -178,6 +221,7 @@ impl CheckpointStore for DirectoryCheckpointStore {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("read", self.location()))?;
         let read = |store: &Self, name: &str| match fs::read(store.root.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -187,10 +231,12 @@ impl CheckpointStore for DirectoryCheckpointStore {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        check_object_prefix(prefix).map_err(StoreError::refused_name("list", self.location()))?;
         self.blocking("list", prefix, Self::list_blocking).await
     }
 
     async fn delete(&self, name: &str) -> Result<(), StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("delete", self.location()))?;
         self.blocking("delete", name, |store, name| {
             remove_if_there(&store.root.join(name))
         })

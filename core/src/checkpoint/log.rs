@@ -16,11 +16,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use super::manifest::{Manifest, StatePart};
 use super::store::{CheckpointStore, Create};
 use super::{CheckpointError, state};
 use crate::envelope::{self, Kind};
+use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch, JobId, TransactionId};
 
 const LOG: &str = "log/";
@@ -184,11 +186,21 @@ impl CheckpointLog {
     }
 
     /// Reads the newest decided checkpoint and the ids of all that are kept; deletes what no kept checkpoint needs.
+    ///
+    /// A damaged decision before the newest ends the list, with a warning. The checkpoints before it may be whole, and
+    /// their state can't be told from what nothing names: so nothing is deleted until the damaged decision is out of reach.
     pub(crate) async fn recover(&mut self) -> Result<Decisions, CheckpointError> {
         let mut newest = None;
         let mut next = self.newest_decision;
         while let Some(number) = next {
-            let record = self.read(number).await?;
+            let record = match self.read(number).await {
+                // It can't be restored, and what it names is unknown. The newest decision needs none before it.
+                Err(error) if error.is_damage() && newest.is_some() => {
+                    warn!(job = %self.job, error = chain(&error), "older checkpoints are left out");
+                    return Ok(self.decisions(newest));
+                }
+                record => record?,
+            };
             next = match record {
                 Some(LogRecord {
                     previous_decision,
@@ -214,12 +226,16 @@ impl CheckpointLog {
             };
         }
         self.delete_unnamed().await?;
-        let newest_checkpoint = newest.as_ref().map(|newest| newest.checkpoint);
-        Ok(Decisions {
-            settled: newest_checkpoint.is_some() && newest_checkpoint <= self.settled,
+        Ok(self.decisions(newest))
+    }
+
+    fn decisions(&self, newest: Option<Manifest>) -> Decisions {
+        let checkpoint = newest.as_ref().map(|newest| newest.checkpoint);
+        Decisions {
+            settled: checkpoint.is_some() && checkpoint <= self.settled,
             newest,
             kept: self.kept.keys().copied().collect(),
-        })
+        }
     }
 
     /// Deletes older records that are not kept, and state parts of older epochs that no kept decision names.
@@ -341,6 +357,17 @@ impl CheckpointLog {
         Ok(())
     }
 
+    /// Deletes state parts that this epoch wrote, but for those that a kept checkpoint names.
+    pub(crate) async fn discard(&self, objects: &[String]) -> Result<(), CheckpointError> {
+        for object in objects {
+            let mut kept = self.kept.values().flat_map(|(_, parts)| parts);
+            if !kept.any(|part| part.object == *object) {
+                self.store.delete(object).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn newest_record(&self) -> Result<Option<(u64, LogRecord)>, CheckpointError> {
         while let Some(number) = self.numbers().await?.last().copied() {
             // Else it is gone since it was listed: the log has moved on.
@@ -392,6 +419,15 @@ impl CheckpointLog {
                 object: object(),
                 cause: error.to_string(),
             })?;
+        if record
+            .previous_decision
+            .is_some_and(|before| before >= number)
+        {
+            return Err(CheckpointError::Malformed {
+                object: object(),
+                cause: "it names a later record as the decision before it".to_owned(),
+            });
+        }
         if record.job != self.job {
             return Err(CheckpointError::OtherJob {
                 location: self.store.location(),

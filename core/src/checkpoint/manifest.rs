@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::identity::{CheckpointId, OperatorId, SinkId, SourceId, SubtaskIndex, TransactionId};
+use crate::identity::{
+    CheckpointId, MAX_STORED_NUMBER, OperatorId, SinkId, SourceId, SubtaskIndex, TransactionId,
+};
+use crate::shard::MAX_SHARDS;
 use crate::source::SplitId;
 use crate::time::Timestamp;
 
@@ -13,8 +17,10 @@ use crate::time::Timestamp;
 pub(crate) struct Manifest {
     pub(crate) checkpoint: CheckpointId,
     /// The number of subtasks of each part of the pipeline. A restart may choose another.
+    #[serde(deserialize_with = "shards")]
     pub(crate) parallelism: u32,
     /// The number of shards of keyed state: fixed over the life of the job.
+    #[serde(deserialize_with = "shards")]
     pub(crate) shards: u32,
     /// Whether all input has ended: then there is nothing to go on with.
     pub(crate) complete: bool,
@@ -25,6 +31,7 @@ pub(crate) struct Manifest {
     /// Prepared transactions whose commit was not confirmed when the participants voted.
     pub(crate) transactions: Vec<PreparedTransaction>,
     /// Totals of the job at this cut, by name.
+    #[serde(deserialize_with = "counts")]
     pub(crate) counts: BTreeMap<String, u64>,
 }
 
@@ -45,6 +52,7 @@ pub(crate) struct SplitSnapshot {
 pub(crate) struct StatePart {
     pub(crate) operator: OperatorId,
     pub(crate) subtask: SubtaskIndex,
+    #[serde(deserialize_with = "super::name::state_object")]
     pub(crate) object: String,
 }
 
@@ -54,4 +62,28 @@ pub(crate) struct PreparedTransaction {
     pub(crate) id: TransactionId,
     /// In its envelope.
     pub(crate) handle: String,
+}
+
+/// Decodes a number of shards or subtasks.
+fn shards<'de, D: Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
+    let shards = u64::deserialize(input)?;
+    let fits = u32::try_from(shards).ok();
+    fits.filter(|shards| (1..=MAX_SHARDS).contains(shards))
+        .ok_or_else(|| {
+            let expected = format!("a number from 1 to {MAX_SHARDS}");
+            D::Error::invalid_value(Unexpected::Unsigned(shards), &expected.as_str())
+        })
+}
+
+/// Decodes totals that a run counts on from.
+fn counts<'de, D: Deserializer<'de>>(input: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    let counts = BTreeMap::<String, u64>::deserialize(input)?;
+    if let Some((name, count)) = counts.iter().find(|(_, count)| **count > MAX_STORED_NUMBER) {
+        let expected = format!("a total of {name} up to {MAX_STORED_NUMBER}");
+        return Err(D::Error::invalid_value(
+            Unexpected::Unsigned(*count),
+            &expected.as_str(),
+        ));
+    }
+    Ok(counts)
 }

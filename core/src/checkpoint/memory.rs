@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
+use super::name::{check_object_name, check_object_prefix};
 use super::store::{CheckpointStore, Create, StoreError};
 
 /// Keeps checkpoints in memory. Clones share their objects, so a clone that outlives a "crashed" job resumes it.
@@ -36,6 +37,7 @@ impl fmt::Debug for MemoryCheckpointStore {
 #[async_trait]
 impl CheckpointStore for MemoryCheckpointStore {
     async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<Create, StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("create", self.location()))?;
         Ok(self.with(|objects| {
             if objects.contains_key(name) {
                 return Create::Exists;
@@ -46,10 +48,12 @@ impl CheckpointStore for MemoryCheckpointStore {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("read", self.location()))?;
         Ok(self.with(|objects| objects.get(name).cloned()))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        check_object_prefix(prefix).map_err(StoreError::refused_name("list", self.location()))?;
         Ok(self.with(|objects| {
             objects
                 .keys()
@@ -60,6 +64,7 @@ impl CheckpointStore for MemoryCheckpointStore {
     }
 
     async fn delete(&self, name: &str) -> Result<(), StoreError> {
+        check_object_name(name).map_err(StoreError::refused_name("delete", self.location()))?;
         self.with(|objects| objects.remove(name));
         Ok(())
     }

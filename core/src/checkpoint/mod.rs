@@ -4,6 +4,7 @@ mod directory;
 mod log;
 mod manifest;
 mod memory;
+mod name;
 mod state;
 mod store;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use crate::identity::JobId;
 
 pub use directory::DirectoryCheckpointStore;
 pub use memory::MemoryCheckpointStore;
+pub use name::{MAX_OBJECT_NAME_LENGTH, ObjectNameError, check_object_name, check_object_prefix};
 pub use store::{CheckpointStore, Create, StoreError};
 
 pub(crate) use log::{CheckpointLog, Decisions, Nonce, Written};
@@ -75,6 +77,11 @@ impl CheckpointError {
     /// Whether trying again may help.
     pub(crate) fn is_retriable(&self) -> bool {
         matches!(self, Self::Store(error) if error.retriable)
+    }
+
+    /// Whether an object is there, and is not what was written.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Envelope { .. } | Self::Malformed { .. })
     }
 
     /// Whether something named is gone: by damage, or retired by a newer epoch.

@@ -1,18 +1,35 @@
-//! The one thing that a checkpoint store must be able to do: create if absent.
+//! The contract of checkpoint stores.
 
 use std::error::Error as StdError;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use async_trait::async_trait;
 
+use super::name::ObjectNameError;
+
 /// Where a job keeps its checkpoints: a small set of named objects, written once each.
 ///
-/// The log of decisions, takeovers by compare-and-set on the epoch, retention: all stand on [`create`] alone, which is
-/// why any store with a linearizable create-if-absent will do.
+/// Takeovers, decisions and retention rest on four guarantees. They hold between all handles to a store, in any process:
 ///
-/// Names are relative paths of `/`-separated parts out of `A-Z a-z 0-9 _ - .`; no part begins with a dot.
+/// * **Linearizable create-if-absent.** Of all callers that [`create`] one name, one gets [`Create::Created`].
+/// * **Read after create.** Once any call of `create` has returned for a name, [`read`] returns the whole object, and never
+///   a part of it. After [`delete`] it returns `None`, and the name is free.
+/// * **List after create.** [`list`] returns each object whose `create` returned before `list` began, unless it is deleted.
+/// * **Durability.** An object whose `create` returned survives the death of the process and the loss of power.
+///
+/// A store that lost its objects, or can't tell whether they are its own, answers with an error. It is never empty
+/// again: a log that begins from nothing would take the place of the lost one.
+///
+/// Names follow [`check_object_name`](crate::check_object_name), prefixes
+/// [`check_object_prefix`](crate::check_object_prefix). Every operation refuses others with an error that can't be tried
+/// again, as stored names may be damaged or hostile.
+///
+/// Calls may be dropped at each await. A dropped call is like one that returned an error: it may still take effect.
 ///
 /// [`create`]: CheckpointStore::create
+/// [`read`]: CheckpointStore::read
+/// [`list`]: CheckpointStore::list
+/// [`delete`]: CheckpointStore::delete
 #[async_trait]
 pub trait CheckpointStore: Debug + Send + Sync + 'static {
     /// Writes an object if none of this name exists.
@@ -61,4 +78,21 @@ pub struct StoreError {
     /// The error behind it.
     #[source]
     pub cause: Box<dyn StdError + Send + Sync + 'static>,
+}
+
+impl StoreError {
+    /// Refuses an object name or a prefix. Takes the error of [`check_object_name`](crate::check_object_name) or
+    /// [`check_object_prefix`](crate::check_object_prefix).
+    pub fn refused_name(
+        action: &'static str,
+        location: impl Display,
+    ) -> impl FnOnce(ObjectNameError) -> Self {
+        move |cause| Self {
+            action,
+            object: format!("{:?} in {location}", cause.name),
+            retriable: false,
+            hint: None,
+            cause: cause.into(),
+        }
+    }
 }

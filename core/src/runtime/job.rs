@@ -79,7 +79,8 @@ impl Job {
         self
     }
 
-    /// Into how many shards keyed state is divided: the greatest parallelism that the job can ever have; 128 if not set.
+    /// Into how many shards keyed state is divided: the greatest parallelism that the job can ever have; 128 if not set,
+    /// at most 32,768.
     /// Fixed once the job has a checkpoint.
     #[must_use]
     pub fn shards(mut self, shards: u32) -> Self {
@@ -88,7 +89,7 @@ impl Job {
     }
 
     /// How often a checkpoint is made, and with it output becomes visible; 1 s if not set. In a run that goes
-    /// on from a checkpoint the first comes after a quarter of that, as readers wait since the run before.
+    /// on from a checkpoint the first comes after a quarter of that, as readers wait since the run before. At most 30 days.
     ///
     /// With a sink whose outside system keeps transactions for a limited time, the job is refused if interval and
     /// [time-out](Self::checkpoint_timeout) leave too little of it: see [`Capabilities::expiry`](crate::Capabilities::expiry).
@@ -98,7 +99,7 @@ impl Job {
         self
     }
 
-    /// How long the votes of a checkpoint may take before it is dropped; 60 s if not set.
+    /// How long the votes of a checkpoint may take before it is dropped; 60 s if not set. At most 30 days.
     #[must_use]
     pub fn checkpoint_timeout(mut self, timeout: Duration) -> Self {
         self.settings.checkpoint_timeout = timeout;
@@ -152,7 +153,7 @@ impl Job {
         self
     }
 
-    /// What happens after a run has failed.
+    /// What happens after a run has failed. No delay is longer than 30 days.
     #[must_use]
     pub fn restart(mut self, strategy: RestartStrategy) -> Self {
         self.settings.restart = strategy;

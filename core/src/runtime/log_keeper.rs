@@ -22,6 +22,8 @@ pub(super) enum LogRequest {
     Settle(CheckpointId),
     /// Delete a decided checkpoint.
     Retire(CheckpointId),
+    /// Delete state parts of dropped checkpoints.
+    Discard(Vec<String>),
 }
 
 /// Keeps the log of a run until there are no more requests.
@@ -47,6 +49,12 @@ pub(super) async fn keep_log(
                     Written::Done => CoordinatorEvent::Settled(checkpoint),
                     Written::Fenced { by } => CoordinatorEvent::Fenced(by),
                 }
+            }
+            LogRequest::Discard(objects) => {
+                let span = info_span!("discard", %job, %epoch);
+                let discarded = ask_store!(log.discard(&objects)).instrument(span);
+                discarded.await.map_err(JobError::Checkpoint)?;
+                continue;
             }
             LogRequest::Decide(manifest, settled) => {
                 let checkpoint = manifest.checkpoint;

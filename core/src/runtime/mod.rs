@@ -34,6 +34,7 @@ mod stop;
 mod subtask;
 mod verdict;
 mod waits;
+mod written;
 
 pub use counts::Count;
 pub use failure::{Failure, JobError};

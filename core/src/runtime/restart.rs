@@ -36,6 +36,19 @@ pub enum RestartStrategy {
     },
 }
 
+impl RestartStrategy {
+    /// The times in it, by name.
+    pub(super) fn delays(&self) -> Vec<(&'static str, Duration)> {
+        match *self {
+            Self::Never => Vec::new(),
+            Self::FixedDelay { delay, .. } => vec![("restart delay", delay)],
+            Self::ExponentialBackoff { first, limit, .. } => {
+                vec![("restart first", first), ("restart limit", limit)]
+            }
+        }
+    }
+}
+
 impl Default for RestartStrategy {
     /// Ten restarts in a row, after half a second at first and half a minute at most.
     fn default() -> Self {

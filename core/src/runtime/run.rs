@@ -23,6 +23,7 @@ use super::recovery::{Recovered, restore};
 use super::site::Launch;
 use super::stop::{Stop, asked_to_stop, left};
 use super::subtask::Snapshot;
+use super::written::WrittenState;
 use crate::checkpoint::{Decisions, Manifest};
 use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch};
@@ -81,6 +82,7 @@ pub(super) struct Run<'a> {
     pub(super) deciding: Option<(Arc<Manifest>, Instant)>,
     pub(super) in_doubt: InDoubtList,
     left_out: LeftOut,
+    written: WrittenState,
 }
 
 /// What ends a run.
@@ -185,6 +187,7 @@ impl<'a> Run<'a> {
             complete: false,
             deciding: None,
             in_doubt: InDoubtList::default(),
+            written: WrittenState::default(),
         })
     }
 
@@ -251,6 +254,7 @@ impl<'a> Run<'a> {
                 }
                 Next::Event(Event::Protocol(event)) => {
                     self.in_doubt.on(&event);
+                    self.written.on(&event);
                     let progress = self.attempt.progress;
                     progress
                         .send_if_modified(|progress| progress.left_in_doubt(self.in_doubt.total()));
@@ -325,7 +329,7 @@ impl<'a> Run<'a> {
                     committer.send_replace(Some(decision));
                 }
                 if let Decision::Commit(checkpoint) = decision {
-                    self.decided(checkpoint);
+                    self.decided(checkpoint)?;
                 }
             }
             CoordinatorAction::Settle(checkpoint) => {
@@ -388,13 +392,17 @@ impl<'a> Run<'a> {
         manifest
     }
 
-    fn decided(&mut self, checkpoint: CheckpointId) {
+    fn decided(&mut self, checkpoint: CheckpointId) -> Result<(), JobError> {
         self.attempt
             .progress
             .send_modify(|progress| progress.decided(checkpoint, self.begun, self.size));
         let Some((manifest, _)) = self.deciding.take() else {
-            return;
+            return Ok(());
         };
+        let dropped = self.written.dropped(&manifest);
+        if !dropped.is_empty() {
+            self.request(LogRequest::Discard(dropped))?;
+        }
         let (job, epoch) = (&self.attempt.plan.job, self.epoch);
         let in_doubt = manifest.transactions.len();
         info!(%job, %epoch, %checkpoint, in_doubt, "decided");
@@ -413,6 +421,7 @@ impl<'a> Run<'a> {
                 })
             });
         }
+        Ok(())
     }
 
     fn request(&self, request: LogRequest) -> Result<(), JobError> {

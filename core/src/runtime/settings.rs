@@ -6,6 +6,10 @@ use super::failure::JobError;
 use super::restart::RestartStrategy;
 use super::resume::Removed;
 use crate::identity::TransactionId;
+use crate::shard::MAX_SHARDS;
+
+/// The longest time that can be set: clocks can't count much longer ones, and none is of use.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What can be set about a job.
 #[derive(Debug, Clone)]
@@ -54,6 +58,11 @@ impl Settings {
             shards,
             ..
         } = self;
+        if *shards > MAX_SHARDS {
+            return refuse(format!(
+                "shards is set to {shards}: at most {MAX_SHARDS} are allowed"
+            ));
+        }
         if *parallelism == 0 || *shards == 0 {
             return refuse("parallelism and shards begin at 1".to_owned());
         }
@@ -64,6 +73,20 @@ impl Settings {
         }
         if self.checkpoint_interval.is_zero() || self.checkpoint_timeout.is_zero() {
             return refuse("checkpoint interval and timeout can't be zero".to_owned());
+        }
+        let set = [
+            ("checkpoint_interval", Some(self.checkpoint_interval)),
+            ("checkpoint_timeout", Some(self.checkpoint_timeout)),
+            ("call_timeout", Some(self.call_timeout)),
+            ("stop_timeout", Some(self.stop_timeout)),
+            ("standby", self.standby),
+        ];
+        let set = set.into_iter().filter_map(|(name, set)| Some((name, set?)));
+        let mut set = set.chain(self.restart.delays());
+        if let Some((setting, set)) = set.find(|(_, set)| *set > LONGEST) {
+            return refuse(format!(
+                "{setting} is set to {set:?}: at most {LONGEST:?} (30 days) are allowed"
+            ));
         }
         let interval = self.checkpoint_interval;
         if let Some(standby) = self.standby.filter(|standby| *standby <= interval) {

@@ -18,6 +18,8 @@ mod faults;
 #[cfg(test)]
 mod flush;
 #[cfg(test)]
+mod gone;
+#[cfg(test)]
 mod growing;
 #[cfg(test)]
 mod handles;

@@ -2,8 +2,8 @@
 
 use cofferdam::memory::{MemorySink, MemorySource};
 use cofferdam::{
-    EventTime, Job, JobError, MemoryCheckpointStore, NoEventTime, Pipeline, Timestamp, Windows,
-    count,
+    EventTime, Job, JobError, MemoryCheckpointStore, NoEventTime, Pipeline, RestartStrategy,
+    Timestamp, Windows, count,
 };
 
 use crate::plan::{Mode, Op, Plan, When};
@@ -158,13 +158,30 @@ async fn pipelines_without_end_and_settings_that_cant_be() {
             .sink("sink", MemorySink::new())
             .job(MemoryCheckpointStore::new())
     };
-    let settings: [(Job, &str); 6] = [
+    let endless = std::time::Duration::MAX;
+    let strategy = |first, limit| RestartStrategy::ExponentialBackoff {
+        restarts: 1,
+        first,
+        limit,
+    };
+    let fixed = RestartStrategy::FixedDelay {
+        restarts: 1,
+        delay: endless,
+    };
+    let settings: [(Job, &str); 13] = [
         (job().parallelism(0), "begin at 1"),
         (job().shards(0), "begin at 1"),
         (job().parallelism(3).shards(2), "needs as many shards"),
         (job().checkpoint_interval(ms(0)), "can't be zero"),
         (job().checkpoint_timeout(ms(0)), "can't be zero"),
         (job().retained_checkpoints(0), "at least one checkpoint"),
+        (job().shards(u32::MAX), "shards is set to 4294967295"),
+        (job().checkpoint_interval(endless), "checkpoint_interval"),
+        (job().checkpoint_timeout(endless), "checkpoint_timeout"),
+        (job().checkpoint_timeout(ms(2_592_000_001)), "(30 days)"),
+        (job().restart(fixed), "restart delay"),
+        (job().restart(strategy(endless, ms(1))), "restart first"),
+        (job().restart(strategy(ms(1), endless)), "restart limit"),
     ];
     for (job, why) in settings {
         let text = refusal(&job.run().await.unwrap_err());
@@ -216,9 +233,6 @@ async fn a_sink_whose_transactions_may_expire_before_they_are_committed() {
     };
     strict(seconds(48)).run().await.unwrap();
     refusal(&strict(seconds(47)).run().await.unwrap_err());
-    // Settings without bounds are a long time, not a panic.
-    let endless = job(seconds(900)).checkpoint_timeout(std::time::Duration::MAX);
-    refusal(&endless.run().await.unwrap_err());
 }
 
 /// The names of a pipeline.

@@ -263,6 +263,18 @@ impl<S: Source<Record = Event> + Clone> World<S> {
         assert_eq!(sorted(self.late.visible()), late);
     }
 
+    /// The state parts in the store that no record of the log names.
+    pub async fn unnamed_state(&self) -> Vec<String> {
+        let mut log = String::new();
+        for record in self.store.list("log/").await.unwrap() {
+            let bytes = self.store.read(&record).await.unwrap().unwrap();
+            log.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        let mut parts = self.store.list("state/").await.unwrap();
+        parts.retain(|part| !log.contains(part.as_str()));
+        parts
+    }
+
     /// Runs the job again, without faults, until it is completed.
     pub async fn finish(&self, parallelism: u32) {
         let job = self.job(&Plan::none()).parallelism(parallelism);

@@ -91,12 +91,119 @@ async fn each_damage_to_a_record_is_named_with_its_file() {
     }
 }
 
+/// Changes the text of a record, with a checksum that fits.
+async fn rewrite(store: &Arc<dyn CheckpointStore>, number: u64, from: &str, to: &str) {
+    replace(store, &record(number), |bytes| {
+        let content = text(envelope::open(Kind::Log, &bytes).unwrap().to_vec());
+        assert!(content.contains(from), "{content}");
+        envelope::seal(Kind::Log, content.replacen(from, to, 1).as_bytes())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_state_part_that_is_not_below_the_state_folder_is_refused() {
+    for name in [
+        "../victim.txt",
+        "state/../../victim.txt",
+        "/etc/passwd",
+        "log/00000000000000000001.json",
+        "state/",
+        "state/.hidden",
+        "state",
+        "",
+    ] {
+        let (store, part) = decided().await;
+        rewrite(&store, 2, &part.object, name).await;
+        says(&store, &[&record(2), name]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_can_not_be_counted_on_from_is_refused() {
+    let cases = [
+        ("\"checkpoint\": 1", "\"checkpoint\": 18446744073709551615"),
+        ("\"epoch\": 1", "\"epoch\": 18446744073709551614"),
+        ("\"epoch\": 1", "\"epoch\": 9223372036854775808"),
+        ("\"parallelism\": 1", "\"parallelism\": 0"),
+        ("\"parallelism\": 1", "\"parallelism\": 32769"),
+        ("\"shards\": 128", "\"shards\": 0"),
+        ("\"shards\": 128", "\"shards\": 4294967295"),
+        (
+            "\"counts\": {}",
+            "\"counts\": {\"rows.records\": 9223372036854775808}",
+        ),
+    ];
+    for (from, to) in cases {
+        let (store, _) = decided().await;
+        rewrite(&store, 2, from, to).await;
+        says(&store, &[&record(2), "expected a"]).await;
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_decision_behind_a_takeover_is_named_too() {
     let (store, _) = decided().await;
     let _log = take_over(&store).await;
     replace(&store, &record(2), |_| Vec::new()).await;
     says(&store, &[&record(2), "does not begin with"]).await;
+}
+
+/// A store in which checkpoints 1 to 4 are decided, as records 2 to 5, each with a state part.
+async fn four_decided() -> (Arc<dyn CheckpointStore>, Vec<String>) {
+    let store = memory();
+    let mut log = take_over(&store).await;
+    let mut parts = Vec::new();
+    for checkpoint in 1..=4 {
+        let manifest = with_state(&store, &log, checkpoint).await;
+        assert_eq!(log.decide(&manifest).await.unwrap(), Written::Done);
+        parts.push(manifest.state[0].object.clone());
+    }
+    (store, parts)
+}
+
+#[tokio::test]
+async fn a_damaged_older_decision_does_not_block_the_newest() {
+    type Change = fn(Vec<u8>) -> Vec<u8>;
+    let torn: Change = |_| Vec::new();
+    let malformed: Change = |_| envelope::seal(Kind::Log, b"{}");
+    for change in [torn, malformed] {
+        let (store, parts) = four_decided().await;
+        // Written by a killed run: no checkpoint names it.
+        let dead = part(&store, &take_over(&store).await, 5).await;
+        replace(&store, &record(3), change).await;
+        let (mut log, kept) = recover(&store).await;
+        assert_eq!(kept, [3, 4], "the walk ends before the damaged one");
+        assert_eq!(
+            store.list("state/").await.unwrap(),
+            [parts.clone(), vec![dead.object]].concat(),
+            "checkpoint 1 is whole, and its state is not taken for unnamed"
+        );
+        decide(&mut log, 5).await;
+        for retired in [3, 4] {
+            log.retire(CheckpointId(retired)).await.unwrap();
+        }
+        // Out of reach now: the next recovery removes the damaged record and all before it.
+        let (_, kept) = recover(&store).await;
+        assert_eq!(kept, [5]);
+        assert_eq!(store.list("state/").await.unwrap(), [""; 0]);
+        assert_eq!(
+            store.list("log/").await.unwrap().len(),
+            2,
+            "decision, takeover"
+        );
+    }
+}
+
+/// A record that names itself, or a later one, would be followed for ever.
+#[tokio::test]
+async fn a_chain_of_decisions_that_does_not_descend_is_refused() {
+    for named in [5, 6, u64::MAX] {
+        let (store, _) = four_decided().await;
+        let (from, to) = ("\"previous_decision\": 4", "\"previous_decision\": ");
+        rewrite(&store, 5, from, &format!("{to}{named}")).await;
+        says(&store, &[&record(5), "a later record"]).await;
+    }
 }
 
 #[tokio::test]

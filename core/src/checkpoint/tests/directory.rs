@@ -106,6 +106,98 @@ fn says(error: &StoreError, expected: &[&str]) {
     );
 }
 
+#[tokio::test]
+async fn no_name_leads_out_of_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim");
+    fs::write(&victim, b"precious").unwrap();
+    let store = DirectoryCheckpointStore::open(folder.path().join("store")).unwrap();
+    let absolute = victim.display().to_string();
+    for name in ["../victim", "log/../../victim", &absolute, ".aside/x", ""] {
+        let created = store.create(name, Vec::new()).await;
+        says(&created.unwrap_err(), &["can't create", name]);
+        says(&store.read(name).await.unwrap_err(), &["can't read", name]);
+        let deleted = store.delete(name).await;
+        says(&deleted.unwrap_err(), &["can't delete", name]);
+    }
+    for prefix in ["../", "", "log", "log/../../"] {
+        let listed = store.list(prefix).await;
+        says(&listed.unwrap_err(), &["can't list", prefix]);
+    }
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}
+
+/// A store with two objects, from which a folder is then taken.
+async fn opened(root: &Path) -> DirectoryCheckpointStore {
+    let store = DirectoryCheckpointStore::open(root).unwrap();
+    for name in ["log/a", "state/a"] {
+        let created = store.create(name, b"a".to_vec()).await.unwrap();
+        assert_eq!(created, Create::Created);
+    }
+    store
+}
+
+/// No operation finds anything, writes anything or can be tried again.
+async fn is_gone(store: &DirectoryCheckpointStore) {
+    const HINT: &str = "bring the folder back";
+    let gone = |error: StoreError| says(&error, &["was removed or replaced", HINT]);
+    gone(store.read("log/a").await.unwrap_err());
+    gone(store.list("log/").await.unwrap_err());
+    gone(store.delete("log/a").await.unwrap_err());
+    gone(store.create("log/b", Vec::new()).await.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_removed_folder_is_noticed_and_not_made_again() {
+    for removed in ["", "log"] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let store = opened(&root).await;
+        fs::remove_dir_all(root.join(removed)).unwrap();
+        is_gone(&store).await;
+        is_gone(&store.clone()).await;
+        assert!(!root.join(removed).exists(), "made again: {removed:?}");
+    }
+    // No object was created yet: the folder for it is not made, either.
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let store = DirectoryCheckpointStore::open(&root).unwrap();
+    fs::remove_dir_all(&root).unwrap();
+    is_gone(&store).await;
+    assert!(!root.exists(), "made again");
+}
+
+#[tokio::test]
+async fn a_folder_in_the_place_of_a_removed_one_is_not_mistaken_for_it() {
+    for replaced in ["", "log"] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let store = opened(&root).await;
+        fs::remove_dir_all(root.join(replaced)).unwrap();
+        fs::create_dir_all(root.join("log")).unwrap();
+        fs::create_dir_all(root.join(".aside")).unwrap();
+        fs::write(root.join("log/a"), b"of others").unwrap();
+        is_gone(&store).await;
+        assert_eq!(names(&root.join("log")), ["a"], "{replaced:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_decision_in_a_replaced_folder_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let open =
+        || -> Arc<dyn CheckpointStore> { Arc::new(DirectoryCheckpointStore::open(&root).unwrap()) };
+    let mut old = take_over(&open()).await;
+    decide(&mut old, 1).await;
+    fs::remove_dir_all(&root).unwrap();
+    let (mut new, kept) = recover(&open()).await;
+    assert!(kept.is_empty());
+    let error = old.decide(&manifest(2)).await.unwrap_err();
+    assert!(!error.is_retriable(), "{error}");
+    decide(&mut new, 1).await;
+}
+
 #[test]
 fn a_file_in_the_place_of_the_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
