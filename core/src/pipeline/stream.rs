@@ -452,7 +452,8 @@ where
         self
     }
 
-    /// Computes a result for each window and key. State is kept under `name`.
+    /// Computes a result for each window and key. State is kept under `name`, with a description of windows, aggregate and
+    /// types; an operator with another description can't restore it.
     pub fn aggregate<A: Aggregate<T>>(
         self,
         name: &str,

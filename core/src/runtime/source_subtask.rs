@@ -1,5 +1,6 @@
 //! A subtask that reads splits of a source.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -86,8 +87,9 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 barrier = self.barriers.recv() => Next::Barrier(barrier),
                 () = flush.due() => Next::FlushDue,
                 Ok(()) = self.hold.changed(), if held => Next::Released,
-                event = next(self.reader.as_mut()), if !held => Next::Event(event),
+                // Before the next event: a busy split must not hide one that is silent.
                 _ = silence.tick(), if windows && !held && self.reader.is_some() => Next::Silence,
+                event = next(self.reader.as_mut()), if !held => Next::Event(event),
             };
             match next {
                 Next::VoteFailed(failure) => return Err(failure),
@@ -148,11 +150,11 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
                 if timestamp > latest {
                     match self.assigner.on_malformed() {
                         OnMalformed::Fail => {
-                            let place = format!(
+                            let place = format_args!(
                                 "record {index} of the {count} of split {} before position {:?}",
                                 batch.split, batch.position
                             );
-                            return Err(self.failed(too_far_ahead(&place, timestamp)));
+                            return Err(self.failed(too_far_ahead(place, timestamp)));
                         }
                         OnMalformed::Skip => {
                             skipped += 1;
@@ -262,7 +264,8 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
     }
 }
 
-fn too_far_ahead(place: &str, timestamp: Timestamp) -> SourceError {
+#[cold]
+fn too_far_ahead(place: fmt::Arguments<'_>, timestamp: Timestamp) -> SourceError {
     let millis = timestamp.as_millis();
     SourceError::rejected(format!(
         "{place}: its event time, {millis} ms since 1970, is further ahead of the clock than `at_most_ahead` allows"

@@ -21,6 +21,9 @@ const LONGEST: Duration = Duration::from_millis(i64::MAX.unsigned_abs() / 4);
 /// How event time is cut into windows. Windows are aligned to 1970-01-01T00:00:00Z; each includes its start and excludes
 /// its end.
 ///
+/// At the ends of event time: a window that would start at or before [`Timestamp::MIN`] is never open, so that records which
+/// have no other are late; an end beyond [`Timestamp::MAX`] is shown as `MAX`.
+///
 /// A window gives its result once, final, when the watermark has passed its end by the allowed lateness: so a sink that
 /// only appends never sees a result corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

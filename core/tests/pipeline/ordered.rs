@@ -1,15 +1,10 @@
 //! Sinks whose transactions begin only after the commit of the one before.
 
-use std::sync::{Arc, Mutex};
-
 use cofferdam::memory::{MemorySink, MemorySource};
 use cofferdam::{Job, JobEnd, NoEventTime, Pipeline, RestartStrategy};
-use tracing::field::{Field, Visit};
-use tracing_subscriber::Layer;
-use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::registry::Registry;
 
 use crate::plan::{Mode, Op, Plan, When};
+use crate::warnings::Warnings;
 use crate::world::{Event, Outcome, World, ms, run};
 
 /// Each begin is held against the commits before it: see `Faulty`.
@@ -78,8 +73,8 @@ async fn a_dropped_checkpoint_rolls_back() {
 }
 
 const BATCH: usize = 64;
-/// Batches that come to twice what the stage may hold.
-const BATCHES: usize = 512;
+/// Batches that come to four times what the stage may hold.
+const BATCHES: usize = 1024;
 /// What the stage may hold, in batches.
 const HELD: usize = 256;
 
@@ -92,13 +87,14 @@ fn numbers(world: &World<MemorySource<Event>>, sink: &MemorySink<usize>, plan: &
     let source = crate::wrappers::FaultySource {
         inner: MemorySource::new([rows()]),
         plan: plan.clone(),
-        pause: ms(2),
+        pause: ms(1),
     };
     Pipeline::new("faults")
-        .source("numbers", source, NoEventTime)
+        .source("input", source, NoEventTime)
         .sink("numbers", world.faulty(sink, plan))
         .job(world.store(plan))
-        .checkpoint_interval(ms(100))
+        // So long that the stage is full before the next checkpoint is due.
+        .checkpoint_interval(ms(300))
         .restart(RestartStrategy::Never)
 }
 
@@ -106,8 +102,7 @@ fn numbers(world: &World<MemorySource<Event>>, sink: &MemorySink<usize>, plan: &
 async fn a_commit_that_hangs_holds_the_input_back() {
     let (world, sink) = (ordered(), MemorySink::new());
     let plan = Plan::at(Op::Commit, 1, Mode::Hold(When::Before));
-    let warnings = Warnings::default();
-    let _watch = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
+    let (warnings, _watch) = Warnings::watch();
     let job = numbers(&world, &sink, &plan);
     let slow = async {
         plan.reached().await;
@@ -123,12 +118,8 @@ async fn a_commit_that_hangs_holds_the_input_back() {
     assert_eq!(outcome.end(), Some(JobEnd::Completed), "{outcome:?}");
     assert_eq!(world.observed.violations(), [""; 0]);
     assert_eq!(sink.visible(), rows());
-    let warnings = warnings.0.lock().unwrap();
-    let named = |warning: &&String| {
-        warning.contains("waits for this commit") && warning.contains("faults/numbers/1/0/1")
-    };
-    let named = warnings.iter().filter(named).count();
-    assert!((2..=10).contains(&named), "{warnings:?}");
+    let named = warnings.with(&["waits for this commit", "faults/numbers/1/0/1"]);
+    assert!((2..=10).contains(&named), "{:?}", warnings.all());
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,26 +141,4 @@ async fn a_run_that_ends_meanwhile_is_not_held_up() {
     assert_eq!(outcome.end(), Some(JobEnd::Completed), "{outcome:?}");
     assert_eq!(world.observed.violations(), [""; 0]);
     assert_eq!(sink.visible(), rows());
-}
-
-/// Collects warnings, with their fields.
-#[derive(Debug, Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0.push_str(&format!("{field}={value:?} "));
-    }
-}
-
-impl<S: tracing::Subscriber> Layer<S> for Warnings {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() == tracing::Level::WARN {
-            let mut text = Text(String::new());
-            event.record(&mut text);
-            self.0.lock().unwrap().push(text.0);
-        }
-    }
 }

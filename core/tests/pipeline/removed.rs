@@ -2,7 +2,8 @@
 
 use cofferdam::memory::{MemorySink, MemorySource};
 use cofferdam::{
-    EventTime, Job, JobEnd, JobError, MemoryCheckpointStore, Pipeline, Timestamp, Windows, count,
+    EventTime, Job, JobEnd, JobError, JobState, MemoryCheckpointStore, Pipeline, Progress,
+    Timestamp, Windows, count,
 };
 
 use crate::plan::{Mode, Op, Plan, When};
@@ -63,7 +64,10 @@ impl World {
         let job = self.job(&plan, true);
         let mut handle = job.handle();
         let stop = async {
-            while handle.progress().checkpoint.is_none() {
+            let stops_cleanly = |progress: &Progress| {
+                progress.state == JobState::Running && progress.checkpoint.is_some()
+            };
+            while !stops_cleanly(&handle.progress()) {
                 assert!(handle.changed().await);
             }
             handle.stop();
