@@ -143,6 +143,7 @@ impl fmt::Display for Need {
             Self::ServerFencing => "a system that refuses older epochs",
             Self::Expiry => "prepared transactions that expire",
             Self::PreparedLimit => "a limit of prepared transactions",
+            Self::Overlap => "transactions of a subtask that overlap",
             Self::Prepared(room) => {
                 return write!(f, "room for {room} prepared transactions of a subtask");
             }

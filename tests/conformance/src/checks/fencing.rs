@@ -306,13 +306,13 @@ async fn similar_names(trial: Arc<Trial>) -> Result<(), Stop> {
     ] {
         others.push(process.prepare(&of(&job, &sink, 1, 0, 1), 5).await?);
     }
+    let decided = process.prepare(&id(1, 1, 1), 5).await?;
+    process.decide_and_settle(&decided).await?;
     // 11 begins like 1, in every place of the id where there is a number.
     let mut stale = Vec::new();
-    for (subtask, checkpoint) in [(1, 1), (11, 1), (1, 11), (11, 11)] {
+    for (subtask, checkpoint) in [(11, 1), (1, 11), (111, 11)] {
         stale.push(process.prepare(&id(1, subtask, checkpoint), 5).await?);
     }
-    let decided = stale.swap_remove(0);
-    process.decide_and_settle(&decided).await?;
     process
         .abort_stale(2, 1, std::slice::from_ref(&decided))
         .await?;

@@ -122,8 +122,8 @@ async fn outlives_outage(trial: Arc<Trial>) -> Result<(), Stop> {
 async fn silence(trial: Arc<Trial>) -> Result<(), Stop> {
     let process = trial.process().await?;
     let decided = process.prepare(&id(1, 0, 1), 20).await?;
-    let undecided = process.prepare(&id(1, 0, 2), 20).await?;
-    let mut open = process.begin(&id(1, 0, 3)).await?;
+    let undecided = process.prepare(&id(1, 1, 2), 20).await?;
+    let mut open = process.begin(&id(1, 2, 3)).await?;
     process.write(&mut open, 20).await?;
     trial.decide(&[&decided]);
     trial.decide_against(&[&undecided.id, &open.id]);
@@ -148,7 +148,7 @@ async fn silence(trial: Arc<Trial>) -> Result<(), Stop> {
         return Err(done("abort_stale"));
     }
     // A sink that buffers has nothing to ask yet.
-    if let Ok(begun) = process.begin(&id(1, 0, 4)).await {
+    if let Ok(begun) = process.begin(&id(1, 3, 4)).await {
         trial.decide_against(&[&begun.id]);
     }
     trial.place().mend().await?;
