@@ -190,7 +190,11 @@ async fn sources_are_held_back_while_no_checkpoint_can_begin() {
     ] {
         let (warnings, _guard) = Warnings::watch();
         let events = events(4, 1000);
-        let world = World::over(MemorySource::new(events.clone()), events, TUMBLING);
+        let world = World {
+            interval: ms(150),
+            pause: ms(100),
+            ..World::over(MemorySource::new(events.clone()), events, TUMBLING)
+        };
         let plan = Plan::during(op, 1, usize::MAX, HANGS);
         let job = world.job(&plan).parallelism(parallelism);
         let handle = job.handle();
