@@ -105,9 +105,7 @@ impl CheckpointStore for Broken {
         match self.0 {
             Bug::Overwrites => return self.replace(name, bytes).await,
             Bug::LooksThenCreates if !exists => {
-                for _ in 0..10 {
-                    tokio::task::yield_now().await;
-                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
                 return self.replace(name, bytes).await;
             }
             Bug::WritesInTwoSteps if !exists => {
