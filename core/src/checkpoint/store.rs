@@ -26,6 +26,8 @@ use super::name::ObjectNameError;
 ///
 /// Calls may be dropped at each await. A dropped call is like one that returned an error: it may still take effect.
 ///
+/// The crate `cofferdam-conformance` checks all this but the durability, in its module `stores`.
+///
 /// [`create`]: CheckpointStore::create
 /// [`read`]: CheckpointStore::read
 /// [`list`]: CheckpointStore::list

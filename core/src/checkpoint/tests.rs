@@ -5,7 +5,6 @@ mod directory;
 mod faulty;
 mod golden;
 mod log;
-mod stores;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -110,6 +110,7 @@ mod report;
 mod reserved_port;
 mod scenario;
 mod site;
+pub mod stores;
 mod subject;
 mod suite;
 mod token;
