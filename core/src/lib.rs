@@ -97,7 +97,9 @@ pub use identity::{
 };
 pub use pipeline::{EventTime, KeyedStream, NoEventTime, Pipeline, Stream, WindowedStream};
 pub use runtime::{Job, JobEnd, JobError, JobHandle, JobReport, Progress, RestartStrategy};
-pub use sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
+pub use sink::{
+    CommitError, Committed, Fence, InDoubt, Sweep, TwoPhaseCommitSinkFunction, Unfinished,
+};
 pub use source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 pub use time::Timestamp;
 pub use window::{Aggregate, LateRecord, WindowResult, Windows, count, fold, max, mean, min, sum};

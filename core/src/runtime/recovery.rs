@@ -17,6 +17,7 @@ use crate::checkpoint::{
 use crate::error::{SinkError, chain};
 use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SinkId, TransactionId};
 use crate::protocol::{Settlement, SettlementAction, SettlementEvent};
+use crate::sink::Fence;
 
 /// Where a run begins.
 pub(super) struct Recovered {
@@ -67,7 +68,9 @@ impl Recovery<'_> {
                     decided,
                 } => {
                     let newest = newest.as_ref().map(|newest| newest.checkpoint);
-                    self.abort_stale(&sink, epoch, newest, &decided).await?;
+                    let mut fence = Fence::new(self.job.clone(), sink.clone(), epoch);
+                    (fence.newest, fence.decided) = (newest, decided);
+                    self.abort_stale(&fence).await?;
                     SettlementEvent::StaleAborted(sink)
                 }
                 SettlementAction::Begin(_) => break,
@@ -147,24 +150,15 @@ impl Recovery<'_> {
         }
     }
 
-    async fn abort_stale(
-        &self,
-        sink: &SinkId,
-        epoch: Epoch,
-        newest: Option<CheckpointId>,
-        decided: &[(TransactionId, String)],
-    ) -> Result<(), JobError> {
+    async fn abort_stale(&self, fence: &Fence<String>) -> Result<(), JobError> {
+        let Fence { sink, epoch, .. } = fence;
         let Some(erased) = self.sinks.get(sink) else {
             return Ok(());
         };
         let mut backoff = Backoff::of_calls();
         loop {
             let span = info_span!("abort_stale", job = %self.job, %epoch, %sink);
-            match erased
-                .abort_stale(self.job, sink, epoch, newest, decided)
-                .instrument(span)
-                .await
-            {
+            match erased.abort_stale(fence).instrument(span).await {
                 Ok(aborted) => {
                     for transaction in aborted {
                         info!(%transaction, "aborted: an older epoch left it undecided");
