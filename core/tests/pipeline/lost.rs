@@ -13,8 +13,8 @@ type Memory = World<MemorySource<Event>>;
 
 /// Removes all that is prepared, behind the job's back.
 async fn remove<T: Send + 'static>(sink: &MemorySink<T>, name: &str) {
-    let (job, sink) = (JobId::new("faults").unwrap(), SinkId::new(name).unwrap());
-    let mut fence = Fence::new(job, sink, Epoch(u64::MAX));
+    let (job, id) = (JobId::new("faults").unwrap(), SinkId::new(name).unwrap());
+    let mut fence = Fence::new(job, id, Epoch(u64::MAX));
     fence.newest = Some(CheckpointId(u64::MAX));
     sink.abort_stale(&fence).await.unwrap();
 }
