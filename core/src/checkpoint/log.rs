@@ -58,8 +58,13 @@ enum LogEvent {
 pub(crate) enum Decide {
     /// The checkpoint is decided.
     Decided,
-    /// A newer epoch runs. Whether the checkpoint is decided is for that epoch to see.
-    Fenced { by: Epoch },
+    /// A newer epoch runs.
+    Fenced {
+        by: Epoch,
+        /// Whether the decision is known never to be written: the record of another run was there before it. Else whether
+        /// the checkpoint is decided is for the newer epoch to see.
+        unwritten: bool,
+    },
 }
 
 /// The log of one job, held under one epoch.
@@ -73,6 +78,8 @@ pub(crate) struct CheckpointLog {
     newest: u64,
     /// The number of the newest decision.
     newest_decision: Option<u64>,
+    /// Whether the last try to write a decision had no answer, so that the record may have been there for a time.
+    unanswered: bool,
     /// Record numbers and state parts of the decided checkpoints that are kept.
     kept: BTreeMap<CheckpointId, (u64, Vec<StatePart>)>,
 }
@@ -124,6 +131,7 @@ impl CheckpointLog {
             nonce,
             newest: 0,
             newest_decision: None,
+            unanswered: false,
             kept: BTreeMap::new(),
         }
     }
@@ -195,11 +203,19 @@ impl CheckpointLog {
         let record = self.record(LogEvent::Decision {
             manifest: manifest.clone(),
         })?;
+        let unanswered = std::mem::replace(&mut self.unanswered, true);
         if self.store.create(&log_name(number), record).await? == Create::Exists {
+            self.unanswered = unanswered;
             match self.read(number).await? {
                 // One's own, of which the answer was lost.
                 Some(record) if record.nonce == self.nonce => {}
-                Some(record) => return Ok(Decide::Fenced { by: record.epoch }),
+                Some(record) => {
+                    return Ok(Decide::Fenced {
+                        by: record.epoch,
+                        // After a try without answer, the own record may have been read, deleted and replaced.
+                        unwritten: !unanswered,
+                    });
+                }
                 // There a moment ago, and deleted since: the log has moved on far beyond.
                 None => return self.fenced().await,
             }
@@ -208,6 +224,7 @@ impl CheckpointLog {
             return self.fenced().await;
         }
         (self.newest, self.newest_decision) = (number, Some(number));
+        self.unanswered = false;
         self.kept
             .insert(manifest.checkpoint, (number, manifest.state.clone()));
         Ok(Decide::Decided)
@@ -216,7 +233,10 @@ impl CheckpointLog {
     async fn fenced(&self) -> Result<Decide, CheckpointError> {
         let newest = self.newest_record().await?;
         let by = newest.map_or(self.epoch.next(), |(_, record)| record.epoch);
-        Ok(Decide::Fenced { by })
+        Ok(Decide::Fenced {
+            by,
+            unwritten: false,
+        })
     }
 
     /// Deletes a decided checkpoint: its record first, so that a crash leaves no record that names missing parts.

@@ -42,7 +42,12 @@ pub(super) async fn keep_log(
                 let decided = ask_store!(log.decide(&manifest)).instrument(span);
                 match decided.await {
                     Ok(Decide::Decided) => CoordinatorEvent::Decided(checkpoint),
-                    Ok(Decide::Fenced { by }) => CoordinatorEvent::Fenced(by),
+                    Ok(Decide::Fenced { by, unwritten }) => {
+                        if unwritten && events.send(Event::Unwritten).await.is_err() {
+                            return Err(Failure::Cancelled);
+                        }
+                        CoordinatorEvent::Fenced(by)
+                    }
                     // Unknown: whether it is decided is for recovery to read.
                     Err(error) => {
                         let event = CoordinatorEvent::Undecidable(checkpoint, chain(&error));

@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Protocol(CoordinatorEvent<Snapshot>),
     /// A source subtask has no more input.
     Exhausted,
+    /// The record of another run was there before this run's decision, which so is never written. `Fenced` follows.
+    Unwritten,
 }
 
 /// How many events may wait for the driver.
@@ -54,6 +56,8 @@ pub(super) struct Run<'a> {
     barriers: Vec<mpsc::Sender<Barrier>>,
     log: mpsc::Sender<LogRequest>,
     decisions: Vec<watch::Sender<Option<Decision>>>,
+    /// The checkpoint after the newest that is decided: what was prepared from here on, no decision names.
+    first_undecided: CheckpointId,
     /// Whether it began from a checkpoint.
     resumed: bool,
     /// Totals at that checkpoint.
@@ -117,6 +121,7 @@ impl<'a> Run<'a> {
             participants: 0,
             committers: BTreeSet::new(),
         };
+        let first_undecided = launch.first;
         for flow in &attempt.plan.flows {
             flow.launch(&mut launch).await?;
         }
@@ -150,6 +155,7 @@ impl<'a> Run<'a> {
             barriers: launch.barriers,
             log: log_requests,
             decisions: launch.decisions,
+            first_undecided,
             resumed: newest.is_some(),
             counts: newest.map(|newest| newest.counts).unwrap_or_default(),
             under_way: None,
@@ -211,6 +217,11 @@ impl<'a> Run<'a> {
                     }
                     CoordinatorEvent::Stop
                 }
+                Next::Event(Event::Unwritten) => {
+                    // What is prepared would wait for the next sweep, and may hold up readers until then.
+                    self.notify(Decision::Abort(self.first_undecided));
+                    continue;
+                }
                 Next::Event(Event::Protocol(event)) => {
                     self.in_doubt.on(&event);
                     let progress = self.attempt.progress;
@@ -251,9 +262,7 @@ impl<'a> Run<'a> {
                 self.request(LogRequest::Decide(manifest))?;
             }
             CoordinatorAction::Notify(decision) => {
-                for committer in &self.decisions {
-                    committer.send_replace(Some(decision));
-                }
+                self.notify(decision);
                 if let Decision::Commit(checkpoint) = decision {
                     self.decided(checkpoint);
                 }
@@ -266,6 +275,12 @@ impl<'a> Run<'a> {
             CoordinatorAction::Finish => return Ok(Some(End::Finished)),
         }
         Ok(None)
+    }
+
+    fn notify(&self, decision: Decision) {
+        for committer in &self.decisions {
+            committer.send_replace(Some(decision));
+        }
     }
 
     fn deadline(&self) -> Instant {
@@ -314,6 +329,7 @@ impl<'a> Run<'a> {
     }
 
     fn decided(&mut self, checkpoint: CheckpointId) {
+        self.first_undecided = checkpoint.next();
         self.attempt
             .progress
             .send_modify(|progress| progress.decided(checkpoint));
