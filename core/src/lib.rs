@@ -100,7 +100,9 @@ pub use pipeline::{EventTime, KeyedStream, NoEventTime, Pipeline, Stream, Window
 pub use runtime::{
     Job, JobEnd, JobError, JobHandle, JobReport, JobState, Progress, RestartStrategy,
 };
-pub use sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
+pub use sink::{
+    CommitError, Committed, Fence, InDoubt, Sweep, TwoPhaseCommitSinkFunction, Unfinished,
+};
 pub use source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 pub use time::Timestamp;
 pub use window::{

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::capabilities::{Capabilities, Evidence};
 use crate::error::{SinkError, SourceError};
 use crate::identity::{CheckpointId, JobId, TransactionId};
-use crate::sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
+use crate::sink::{
+    CommitError, Committed, Fence, InDoubt, Sweep, TwoPhaseCommitSinkFunction, Unfinished,
+};
 use crate::source::{Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 
 /// The "outside system": a list that readers see, and what is held back from them.
@@ -169,12 +171,13 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
     async fn abort_stale(&self, fence: &Fence<MemoryHandle>) -> Result<Vec<InDoubt>, SinkError> {
         let mut shelf = self.shelf();
         let ours = |id: &&TransactionId| id.job == fence.job && id.sink == fence.sink;
-        let mut known = shelf.prepared.keys().chain(&shelf.committed).filter(ours);
-        if let Some(newer) = known.find(|id| id.epoch > fence.epoch) {
-            return Err(SinkError::fenced(format!("{newer} is of a newer epoch")));
+        for id in shelf.prepared.keys().chain(&shelf.committed).filter(ours) {
+            fence.check(id.epoch, id)?;
         }
         let mut committed = shelf.committed.iter().filter(ours);
-        if let Some(newer) = committed.find(|id| Some(id.checkpoint) > fence.newest) {
+        if fence.sweep == Sweep::Recovery
+            && let Some(newer) = committed.find(|id| Some(id.checkpoint) > fence.newest)
+        {
             return Err(SinkError::configuration(format!(
                 "{newer} is committed, and the checkpoint store knows of none so new"
             ))

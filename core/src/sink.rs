@@ -27,8 +27,8 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, Transact
 /// Within a subtask `begin`, `write` and `pre_commit` come one after another. `commit` runs beside the writes of the
 /// next transactions; of one subtask, one commit at a time, in the order of checkpoints. The next transaction begins with
 /// its first record, before the one before it is committed or even decided, unless the sink declares
-/// [`Capabilities::ordered`]. During recovery `commit` and
-/// `abort_stale` come before any `begin`. The sink is shared by all subtasks of its job: methods take `&self`.
+/// [`Capabilities::ordered`]. During recovery `commit` and `abort_stale` come before any `begin`; a late `abort_stale`
+/// ([`Sweep::Late`]) runs beside all of these. The sink is shared by all subtasks of its job: methods take `&self`.
 ///
 /// # Rules
 /// * Nothing is visible, at the declared isolation, before `commit`.
@@ -113,9 +113,13 @@ pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// Undoes all that epochs older than [`Fence::epoch`] left open or prepared for this job and sink, but for what a
     /// decided checkpoint names ([`Fence::decided`]). Returns what was undone, for the log.
     ///
-    /// *Must not* touch anything of the fence's own epoch or a newer one, of another job, or of another sink. Finding
-    /// a newer epoch is [`ErrorKind::Fenced`](crate::ErrorKind::Fenced). Where the outside system can refuse older epochs
-    /// ([`Fencing::Server`](crate::Fencing::Server)), it learns of the new one here.
+    /// Called in recovery, before the run begins anything, and once more while the run works, beside all other calls:
+    /// [`Fence::sweep`] tells the two apart. A transient error repeats the call.
+    ///
+    /// *Must not* touch anything of the fence's own epoch or a newer one, of another job, or of another sink.
+    /// *Must* fail with [`ErrorKind::Fenced`](crate::ErrorKind::Fenced), and abort nothing, if it finds work of this job
+    /// and sink that [`Fence::check`] refuses: prepared, committed, or open where the sink can list that. Where the
+    /// outside system can refuse older epochs ([`Fencing::Server`](crate::Fencing::Server)), it learns of the new one here.
     async fn abort_stale(&self, fence: &Fence<Self::Prepared>) -> Result<Vec<InDoubt>, SinkError>;
 
     /// Everything of this job that is in doubt now: for the operator, the conformance suite and the metrics.
@@ -152,22 +156,81 @@ pub enum Unfinished<T, P> {
     Prepared(TransactionId, P),
 }
 
-/// The line that a new epoch draws before it begins.
+/// The moment at which a run calls [`abort_stale`](TwoPhaseCommitSinkFunction::abort_stale).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sweep {
+    /// In recovery: the run has begun nothing. An epoch is taken in the log before anything of it exists, so work of the
+    /// fence's own epoch was made under another log: a copy of the checkpoint folder, or an older state of it.
+    Recovery,
+    /// While the run works, to find what an overtaken run opened after the recovery. Work of the fence's own epoch is
+    /// the run's own, and is left alone. The run commits meanwhile, so [`Fence::newest`] is not the newest checkpoint any
+    /// more, and visible output is not compared with it.
+    Late,
+}
+
+/// The line that a new epoch draws between its own work and that of older epochs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Fence<P> {
-    /// The job that recovers.
+    /// The job that sweeps.
     pub job: JobId,
     /// The sink that is asked.
     pub sink: SinkId,
-    /// The new epoch. Only what is older may be undone.
+    /// The run's epoch. Only what is older may be undone.
     pub epoch: Epoch,
-    /// The newest decided checkpoint; `None` if there is none. What is visible of a newer one was committed by a run
-    /// that the checkpoint store does not know: its records would be written again, so a sink that can see it refuses, with
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration).
+    /// The newest checkpoint that was decided when the run recovered; `None` if there was none. In recovery, what is
+    /// visible of a newer one was committed by a run that the checkpoint store does not know: its records would be written
+    /// again, so a sink that can see it refuses, with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration).
     pub newest: Option<CheckpointId>,
     /// What that checkpoint names. To be spared, whether or not it is committed; the runtime commits it before this call. So
     /// the name of one, out of a pool, may be that of a later transaction by now, which is not to be spared.
     pub decided: Vec<(TransactionId, P)>,
+    /// The moment of the call.
+    pub sweep: Sweep,
+}
+
+impl<P> Fence<P> {
+    /// A fence for recovery, where no checkpoint is decided yet.
+    pub fn new(job: JobId, sink: SinkId, epoch: Epoch) -> Self {
+        Self {
+            job,
+            sink,
+            epoch,
+            newest: None,
+            decided: Vec::new(),
+            sweep: Sweep::Recovery,
+        }
+    }
+
+    /// The same fence, with other handles: for a sink that wraps another.
+    pub fn with_decided<Q>(&self, decided: Vec<(TransactionId, Q)>) -> Fence<Q> {
+        Fence {
+            job: self.job.clone(),
+            sink: self.sink.clone(),
+            epoch: self.epoch,
+            newest: self.newest,
+            decided,
+            sweep: self.sweep,
+        }
+    }
+
+    /// Checks the epoch of work that was found of this job and sink; `work` names it in the error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced) if the epoch is newer than the fence's, or in recovery the same.
+    pub fn check(&self, epoch: Epoch, work: impl fmt::Display) -> Result<(), SinkError> {
+        if epoch < self.epoch || (self.sweep == Sweep::Late && epoch == self.epoch) {
+            return Ok(());
+        }
+        Err(SinkError::fenced(format!(
+            "{work} is of epoch {epoch}, and this run has epoch {}",
+            self.epoch
+        ))
+        .hint(
+            "a newer run is at work; if there is none, the checkpoint folder is an older one, a copy or new: bring back \
+             the one that belongs to this output, or choose another job id",
+        ))
+    }
 }
 
 /// A transaction that is prepared or left open, whose outcome its holder doesn't know. Printed as its id, with `?` for
@@ -276,6 +339,27 @@ mod tests {
 
     fn id(text: &str) -> TransactionId {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn work_of_its_own_epoch_is_refused_in_recovery_alone() {
+        let this = id("job/sink/1/2/3");
+        let mut fence: Fence<()> = Fence::new(this.job, this.sink, Epoch(5));
+        for (sweep, refused) in [(Sweep::Recovery, 5), (Sweep::Late, 6)] {
+            fence.sweep = sweep;
+            for epoch in 4..8 {
+                let kind = fence
+                    .check(Epoch(epoch), "it")
+                    .err()
+                    .map(|error| error.kind());
+                let fenced = epoch >= refused;
+                assert_eq!(
+                    kind,
+                    fenced.then_some(crate::ErrorKind::Fenced),
+                    "{sweep:?}, {epoch}"
+                );
+            }
+        }
     }
 
     #[test]

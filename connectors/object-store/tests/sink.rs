@@ -44,13 +44,10 @@ fn ids(found: &[InDoubt]) -> Vec<TransactionId> {
 }
 
 fn fence(epoch: u64, decided: Vec<(TransactionId, StagedFile)>) -> Fence<StagedFile> {
-    Fence {
-        job: JobId::new("job").unwrap(),
-        sink: SinkId::new("sink").unwrap(),
-        epoch: Epoch(epoch),
-        newest: Some(CheckpointId(20)),
-        decided,
-    }
+    let (job, sink) = (JobId::new("job").unwrap(), SinkId::new("sink").unwrap());
+    let mut fence = Fence::new(job, sink, Epoch(epoch));
+    (fence.newest, fence.decided) = (Some(CheckpointId(20)), decided);
+    fence
 }
 
 struct Output {
@@ -483,18 +480,14 @@ async fn output_of_checkpoints_that_the_store_does_not_know_stops_the_job() {
     );
     // The store is empty, or older than the output; its epochs have risen since, start by refused start.
     for newest in [None, Some(CheckpointId(8))] {
-        let fence = Fence {
-            newest,
-            ..fence(100, vec![])
-        };
+        let mut fence = fence(100, vec![]);
+        fence.newest = newest;
         let error = output.sink.abort_stale(&fence).await.unwrap_err();
         let parts = ["newer run than the checkpoint store knows", &handle.name];
         assert_says(&error, ErrorKind::Configuration, &parts);
     }
-    let fence = Fence {
-        newest: Some(CheckpointId(9)),
-        ..fence(100, vec![])
-    };
+    let mut fence = fence(100, vec![]);
+    fence.newest = Some(CheckpointId(9));
     assert_eq!(output.sink.abort_stale(&fence).await.unwrap(), []);
 }
 

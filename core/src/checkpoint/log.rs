@@ -86,8 +86,13 @@ impl LogEvent {
 pub(crate) enum Written {
     /// The record counts: the checkpoint is decided, or settled.
     Done,
-    /// A newer epoch runs. Whether the record counts is for that epoch to see.
-    Fenced { by: Epoch },
+    /// A newer epoch runs.
+    Fenced {
+        by: Epoch,
+        /// Whether the record is known never to be written: the record of another run was there before it. Otherwise the
+        /// newer epoch finds out whether it counts.
+        unwritten: bool,
+    },
 }
 
 /// The newest decision in the log, and all checkpoints that are kept.
@@ -114,6 +119,8 @@ pub(crate) struct CheckpointLog {
     settled: Option<CheckpointId>,
     /// The numbers of settled records of this epoch: each is deleted once a newer record carries what it says.
     settled_records: Vec<u64>,
+    /// Whether the last try to write a record had no answer, so that the record may have been there for a time.
+    unanswered: bool,
     /// Record numbers and state parts of the decided checkpoints that are kept.
     kept: BTreeMap<CheckpointId, (u64, Vec<StatePart>)>,
 }
@@ -177,6 +184,7 @@ impl CheckpointLog {
             newest_decision: None,
             settled: None,
             settled_records: Vec::new(),
+            unanswered: false,
             kept: BTreeMap::new(),
         }
     }
@@ -300,12 +308,14 @@ impl CheckpointLog {
         let content = seal(&record)?;
         loop {
             let number = self.next_number()?;
+            let unanswered = std::mem::replace(&mut self.unanswered, true);
             if self
                 .store
                 .create(&log_name(number), content.clone())
                 .await?
                 == Create::Exists
             {
+                self.unanswered = unanswered;
                 match self.read(number).await? {
                     // This request, of which the answer was lost.
                     Some(found)
@@ -319,7 +329,13 @@ impl CheckpointLog {
                         self.newest = number;
                         continue;
                     }
-                    Some(found) => return Ok(Written::Fenced { by: found.epoch }),
+                    Some(found) => {
+                        return Ok(Written::Fenced {
+                            by: found.epoch,
+                            // After a try without answer, its record may have been read, deleted and replaced.
+                            unwritten: !unanswered,
+                        });
+                    }
                     // It was there a moment ago, and is deleted: the log has moved far beyond it.
                     None => return self.fenced().await,
                 }
@@ -328,6 +344,7 @@ impl CheckpointLog {
                 return self.fenced().await;
             }
             self.newest = number;
+            self.unanswered = false;
             return Ok(Written::Done);
         }
     }
@@ -335,7 +352,10 @@ impl CheckpointLog {
     async fn fenced(&self) -> Result<Written, CheckpointError> {
         let newest = self.newest_record().await?;
         let by = newest.map_or(self.epoch.next(), |(_, record)| record.epoch);
-        Ok(Written::Fenced { by })
+        Ok(Written::Fenced {
+            by,
+            unwritten: false,
+        })
     }
 
     /// Deletes a decided checkpoint: its record first, so that a crash leaves no record that names missing parts.

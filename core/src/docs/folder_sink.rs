@@ -110,11 +110,12 @@ impl TwoPhaseCommitSinkFunction for FolderSink {
 
     async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
         let mut stale = self.list_staged().map_err(failed)?;
-        stale.retain(|id| {
-            let ours = id.job == fence.job && id.sink == fence.sink;
-            let decided = fence.decided.iter().any(|(decided, ())| decided == id);
-            ours && id.epoch < fence.epoch && !decided
-        });
+        stale.retain(|id| id.job == fence.job && id.sink == fence.sink);
+        for id in &stale {
+            fence.check(id.epoch, id)?;
+        }
+        let decided = |id: &TransactionId| fence.decided.iter().any(|(decided, ())| decided == id);
+        stale.retain(|id| id.epoch < fence.epoch && !decided(id));
         for id in &stale {
             remove(self.staged(id))?;
         }

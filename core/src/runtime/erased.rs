@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::capabilities::Capabilities;
 use crate::envelope::{self, Kind};
 use crate::error::SinkError;
-use crate::identity::{CheckpointId, Epoch, JobId, SinkId, TransactionId};
+use crate::identity::{JobId, TransactionId};
 use crate::sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
 
 /// Longest handle that is taken into a checkpoint, in bytes.
@@ -19,14 +19,8 @@ pub(crate) trait ErasedSink: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     async fn commit(&self, id: &TransactionId, handle: &str) -> Result<Committed, CommitError>;
     async fn abort(&self, id: &TransactionId, handle: &str) -> Result<(), SinkError>;
-    async fn abort_stale(
-        &self,
-        job: &JobId,
-        sink: &SinkId,
-        epoch: Epoch,
-        newest: Option<CheckpointId>,
-        decided: &[(TransactionId, String)],
-    ) -> Result<Vec<InDoubt>, SinkError>;
+    /// Decodes what the fence names, and sweeps.
+    async fn abort_stale(&self, fence: &Fence<String>) -> Result<Vec<InDoubt>, SinkError>;
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError>;
 }
 
@@ -45,26 +39,13 @@ impl<S: TwoPhaseCommitSinkFunction> ErasedSink for Arc<S> {
         S::abort(self, Unfinished::Prepared(id.clone(), prepared)).await
     }
 
-    async fn abort_stale(
-        &self,
-        job: &JobId,
-        sink: &SinkId,
-        epoch: Epoch,
-        newest: Option<CheckpointId>,
-        decided: &[(TransactionId, String)],
-    ) -> Result<Vec<InDoubt>, SinkError> {
-        let decided = decided
+    async fn abort_stale(&self, fence: &Fence<String>) -> Result<Vec<InDoubt>, SinkError> {
+        let decided = fence
+            .decided
             .iter()
             .map(|(id, handle)| Ok((id.clone(), decode::<S::Prepared>(id, handle)?)))
             .collect::<Result<_, SinkError>>()?;
-        let fence = Fence {
-            job: job.clone(),
-            sink: sink.clone(),
-            epoch,
-            newest,
-            decided,
-        };
-        S::abort_stale(self, &fence).await
+        S::abort_stale(self, &fence.with_decided(decided)).await
     }
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {

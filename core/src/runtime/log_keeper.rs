@@ -47,7 +47,7 @@ pub(super) async fn keep_log(
                 let settled = ask_store!(log.settle(checkpoint, &[])).instrument(span);
                 match settled.await.map_err(JobError::Checkpoint)? {
                     Written::Done => CoordinatorEvent::Settled(checkpoint),
-                    Written::Fenced { by } => CoordinatorEvent::Fenced(by),
+                    Written::Fenced { by, .. } => CoordinatorEvent::Fenced(by),
                 }
             }
             LogRequest::Discard(objects) => {
@@ -65,7 +65,12 @@ pub(super) async fn keep_log(
                 let decided = ask_store!(log.decide(&manifest)).instrument(span);
                 match decided.await {
                     Ok(Written::Done) => CoordinatorEvent::Decided(checkpoint),
-                    Ok(Written::Fenced { by }) => CoordinatorEvent::Fenced(by),
+                    Ok(Written::Fenced { by, unwritten }) => {
+                        if unwritten && events.send(Event::Unwritten).await.is_err() {
+                            return Err(Failure::Cancelled);
+                        }
+                        CoordinatorEvent::Fenced(by)
+                    }
                     // Unknown: whether it is decided is for recovery to read.
                     Err(error) => {
                         let event = CoordinatorEvent::Undecidable(checkpoint, chain(&error));

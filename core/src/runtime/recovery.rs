@@ -19,6 +19,7 @@ use crate::checkpoint::{
 use crate::error::{ErrorKind, SinkError, chain};
 use crate::identity::{CheckpointId, Epoch, JobId, OperatorId, SinkId, TransactionId};
 use crate::protocol::{NewestCheckpoint, Settlement, SettlementAction, SettlementEvent};
+use crate::sink::Fence;
 
 /// Where a run begins.
 pub(super) struct Recovered {
@@ -69,11 +70,12 @@ impl Recovery<'_> {
                 } => {
                     let newest = decisions.newest.as_ref();
                     let over = decisions.settled && newest.is_some_and(|newest| newest.complete);
-                    let newest = newest.map(|newest| newest.checkpoint);
-                    let aborted = self.abort_stale(&sink, epoch, newest, &decided, over).await;
-                    match aborted {
+                    let mut fence = Fence::new(self.job.clone(), sink.clone(), epoch);
+                    fence.newest = newest.map(|newest| newest.checkpoint);
+                    fence.decided = decided;
+                    match self.abort_stale(&fence, over).await {
                         // The job has nothing left to do, so it does not depend on its outside systems any more.
-                        Err(error) if over && !error.is_fenced() => {
+                        Err(error) if over && !error.claims_takeover() => {
                             warn!(job = %self.job, %sink, error = chain(&error), "left as it is");
                         }
                         aborted => aborted?,
@@ -143,7 +145,7 @@ impl Recovery<'_> {
         let settle = ask_store!(log.settle(checkpoint, accepted));
         match settle.instrument(span).await? {
             Written::Done => Ok(()),
-            Written::Fenced { by } => Err(JobError::Fenced {
+            Written::Fenced { by, .. } => Err(JobError::Fenced {
                 job: job.clone(),
                 epoch,
                 by,
@@ -193,21 +195,15 @@ impl Recovery<'_> {
     }
 
     /// Aborts what older epochs left in a sink. An error that may pass is tried again, unless it is to be tried `once`.
-    async fn abort_stale(
-        &self,
-        sink: &SinkId,
-        epoch: Epoch,
-        newest: Option<CheckpointId>,
-        decided: &[(TransactionId, String)],
-        once: bool,
-    ) -> Result<(), JobError> {
+    async fn abort_stale(&self, fence: &Fence<String>, once: bool) -> Result<(), JobError> {
+        let Fence { sink, epoch, .. } = fence;
         let Some(erased) = self.sinks.get(sink) else {
             return Ok(());
         };
         let mut backoff = Backoff::of_calls();
         loop {
             let span = info_span!("abort_stale", job = %self.job, %epoch, %sink);
-            let abort_stale = erased.abort_stale(self.job, sink, epoch, newest, decided);
+            let abort_stale = erased.abort_stale(fence);
             let aborted = self.calls.wait("abort_stale", sink, abort_stale);
             match aborted.instrument(span).await {
                 Ok(aborted) => {

@@ -39,6 +39,8 @@ pub(crate) enum Event {
     Protocol(CoordinatorEvent<Snapshot>),
     /// A source subtask has no more input.
     Exhausted,
+    /// The record of another run was there before this run's decision, which so is never written. `Fenced` follows.
+    Unwritten,
 }
 
 /// How many events may wait for the driver.
@@ -60,6 +62,8 @@ pub(super) struct Run<'a> {
     barriers: Vec<mpsc::Sender<Barrier>>,
     log: mpsc::Sender<LogRequest>,
     decisions: Vec<watch::Sender<Option<Decision>>>,
+    /// The checkpoint after the newest that is decided: what was prepared from here on, no decision names.
+    first_undecided: CheckpointId,
     /// Whether it began from a checkpoint.
     resumed: bool,
     /// Totals at that checkpoint.
@@ -140,6 +144,7 @@ impl<'a> Run<'a> {
             participants: 0,
             committers: BTreeSet::new(),
         };
+        let first_undecided = launch.first;
         for flow in &attempt.plan.flows {
             flow.launch(&mut launch).await?;
         }
@@ -180,6 +185,7 @@ impl<'a> Run<'a> {
             size: 0,
             log: log_requests,
             decisions: launch.decisions,
+            first_undecided,
             resumed: newest.is_some(),
             left_out: LeftOut::since(counts.clone()),
             counts,
@@ -251,6 +257,11 @@ impl<'a> Run<'a> {
                     }
                     self.attempt.enter(JobState::Stopping);
                     CoordinatorEvent::Stop
+                }
+                Next::Event(Event::Unwritten) => {
+                    // What is prepared would wait for the next sweep, and may hold up readers until then.
+                    self.notify(Decision::Abort(self.first_undecided));
+                    continue;
                 }
                 Next::Event(Event::Protocol(event)) => {
                     self.in_doubt.on(&event);
@@ -325,9 +336,7 @@ impl<'a> Run<'a> {
                 self.request(LogRequest::Decide(manifest, settled))?;
             }
             CoordinatorAction::Notify(decision) => {
-                for committer in &self.decisions {
-                    committer.send_replace(Some(decision));
-                }
+                self.notify(decision);
                 if let Decision::Commit(checkpoint) = decision {
                     self.decided(checkpoint)?;
                 }
@@ -343,6 +352,12 @@ impl<'a> Run<'a> {
             CoordinatorAction::Finish => return Ok(Some(End::Finished)),
         }
         Ok(None)
+    }
+
+    fn notify(&self, decision: Decision) {
+        for committer in &self.decisions {
+            committer.send_replace(Some(decision));
+        }
     }
 
     fn deadline(&self) -> Instant {
@@ -393,6 +408,7 @@ impl<'a> Run<'a> {
     }
 
     fn decided(&mut self, checkpoint: CheckpointId) -> Result<(), JobError> {
+        self.first_undecided = checkpoint.next();
         self.attempt
             .progress
             .send_modify(|progress| progress.decided(checkpoint, self.begun, self.size));

@@ -13,13 +13,9 @@ type Memory = World<MemorySource<Event>>;
 
 /// Removes all that is prepared, behind the job's back.
 async fn remove<T: Send + 'static>(sink: &MemorySink<T>, name: &str) {
-    let fence = Fence {
-        job: JobId::new("faults").unwrap(),
-        sink: SinkId::new(name).unwrap(),
-        epoch: Epoch(u64::MAX),
-        newest: Some(CheckpointId(u64::MAX)),
-        decided: Vec::new(),
-    };
+    let (job, id) = (JobId::new("faults").unwrap(), SinkId::new(name).unwrap());
+    let mut fence = Fence::new(job, id, Epoch(u64::MAX));
+    fence.newest = Some(CheckpointId(u64::MAX));
     sink.abort_stale(&fence).await.unwrap();
 }
 

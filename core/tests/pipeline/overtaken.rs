@@ -4,7 +4,9 @@ use std::future::pending;
 use std::time::Duration;
 
 use cofferdam::memory::MemorySource;
-use cofferdam::{CheckpointError, ErrorKind, Job, JobEnd, JobError};
+use cofferdam::{
+    CheckpointError, ErrorKind, Job, JobEnd, JobError, JobId, TwoPhaseCommitSinkFunction,
+};
 
 use crate::faults::after_a_crash;
 use crate::plan::{Mode, Op, Plan, When};
@@ -247,4 +249,34 @@ async fn a_store_that_does_not_say_who_holds_the_job_is_what_is_reported() {
     let error = zombie.error();
     let silent = matches!(error, JobError::Checkpoint(CheckpointError::Store(_)));
     assert!(silent && error.is_restartable(), "{error}");
+}
+
+/// Fenced at its own next number, a run aborts what it has prepared: no decision will ever name it, and the sweep of its
+/// successor has passed.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_decision_is_never_written_aborts_what_it_has_prepared() {
+    for (op, n) in [
+        (Op::Begin, 1),
+        (Op::Begin, 2),
+        (Op::Write, 1),
+        (Op::PreCommit, 1),
+        (Op::CreateDecision, 1),
+        (Op::CreateDecision, 3),
+    ] {
+        let world = World {
+            alone: false,
+            ..World::new()
+        };
+        let held = Plan::at(op, n, Mode::Hold(When::Before));
+        let (zombie, successor) = overtake(&world, &held, None).await.unwrap();
+        assert_eq!(successor.end(), Some(JobEnd::Completed), "{op:?} {n}");
+        assert!(fenced(&zombie), "{op:?} {n}: {zombie:?}");
+        let job = JobId::new("faults").unwrap();
+        let left = (
+            world.results.in_doubt(&job).await.unwrap(),
+            world.late.in_doubt(&job).await.unwrap(),
+        );
+        assert_eq!(left, (vec![], vec![]), "{op:?} {n}");
+        world.check().await;
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cofferdam::{
     Capabilities, CheckpointId, CommitError, Committed, Epoch, Fence, InDoubt, JobId, SinkError,
-    TransactionId, Unfinished,
+    Sweep, TransactionId, Unfinished,
 };
 
 use crate::check::{Stop, chain};
@@ -204,16 +204,20 @@ impl Process {
         newest: u64,
         decided: &[Handle],
     ) -> Result<Vec<InDoubt>, SinkError> {
-        let decided = decided
-            .iter()
-            .map(|handle| (handle.id.clone(), handle.json.clone()));
-        let fence = Fence {
-            job,
-            sink: sink(),
-            epoch: Epoch(epoch),
-            newest: (newest > 0).then_some(CheckpointId(newest)),
-            decided: decided.collect(),
-        };
+        let fence = fence(job, epoch, newest, decided);
+        self.limited("abort_stale", self.sink.abort_stale(fence))
+            .await
+    }
+
+    /// As a run does while it works.
+    pub(crate) async fn sweep_late(
+        &self,
+        epoch: u64,
+        newest: u64,
+        decided: &[Handle],
+    ) -> Result<Vec<InDoubt>, SinkError> {
+        let mut fence = fence(job(), epoch, newest, decided);
+        fence.sweep = Sweep::Late;
         self.limited("abort_stale", self.sink.abort_stale(fence))
             .await
     }
@@ -247,4 +251,14 @@ impl Process {
             None => Ok(()),
         }
     }
+}
+
+fn fence(job: JobId, epoch: u64, newest: u64, decided: &[Handle]) -> Fence<String> {
+    let mut fence = Fence::new(job, sink(), Epoch(epoch));
+    fence.newest = (newest > 0).then_some(CheckpointId(newest));
+    let decided = decided.iter();
+    fence.decided = decided
+        .map(|handle| (handle.id.clone(), handle.json.clone()))
+        .collect();
+    fence
 }

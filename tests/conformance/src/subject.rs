@@ -192,18 +192,9 @@ impl<F: Factory> Instance for Typed<F> {
 
     async fn abort_stale(&self, fence: Fence<String>) -> Result<Vec<InDoubt>, SinkError> {
         let decode = |(id, handle): (TransactionId, String)| Ok((id, Self::decode(&handle)?));
-        let fence = Fence {
-            decided: fence
-                .decided
-                .into_iter()
-                .map(decode)
-                .collect::<Result<_, SinkError>>()?,
-            job: fence.job,
-            sink: fence.sink,
-            epoch: fence.epoch,
-            newest: fence.newest,
-        };
-        self.sink.abort_stale(&fence).await
+        let decided = fence.decided.iter().cloned().map(decode);
+        let decided = decided.collect::<Result<_, SinkError>>()?;
+        self.sink.abort_stale(&fence.with_decided(decided)).await
     }
 
     async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {

@@ -88,13 +88,7 @@ impl Outside {
         let Some((id, _)) = self.spoilt().copies.first().cloned() else {
             return;
         };
-        let all = Fence {
-            job: id.job,
-            sink: id.sink,
-            epoch: Epoch(u64::MAX),
-            newest: None,
-            decided: Vec::new(),
-        };
+        let all = Fence::new(id.job, id.sink, Epoch(u64::MAX));
         // Nothing in it waits.
         let _gone = now(self.sink.abort_stale(&all));
     }
@@ -221,10 +215,8 @@ impl Outside {
         match self.flaw {
             Some(Flaw::NeverAbortsStale) => Ok(Vec::new()),
             Some(Flaw::AbortsNewerEpochs) => {
-                let fence = Fence {
-                    epoch: Epoch(u64::MAX),
-                    ..fence.clone()
-                };
+                let mut fence = fence.clone();
+                fence.epoch = Epoch(u64::MAX);
                 self.sink.abort_stale(&fence).await
             }
             _ => self.sink.abort_stale(fence).await,

@@ -164,13 +164,9 @@ fn right(operation: Operation, kind: Kind, pattern: Pattern, name: &str) -> Righ
 
 /// The line that the first run of a job draws.
 pub fn fence(job: &str) -> Fence<PreparedTransaction> {
-    Fence {
-        job: cofferdam::JobId::new(job).expect("a name"),
-        sink: cofferdam::SinkId::new("to").expect("a name"),
-        epoch: cofferdam::Epoch(1),
-        newest: None,
-        decided: Vec::new(),
-    }
+    let job = cofferdam::JobId::new(job).expect("a name");
+    let sink = cofferdam::SinkId::new("to").expect("a name");
+    Fence::new(job, sink, cofferdam::Epoch(1))
 }
 
 /// An error with all that is behind it, as a log would have it.

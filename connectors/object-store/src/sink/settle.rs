@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, TransactionId};
+use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, Sweep, TransactionId};
 
 use super::local::{self, Content, Folder};
 use super::name;
@@ -163,16 +163,10 @@ pub(super) fn sweep(folder: &Folder, fence: &Fence<StagedFile>) -> Result<Vec<In
     let ours = |id: &TransactionId| id.job == fence.job && id.sink == fence.sink;
     let mut staged = folder.list_staged()?;
     staged.retain(|(id, _)| ours(id));
-    if let Some((id, name)) = staged.iter().find(|(id, _)| id.epoch > fence.epoch) {
-        return Err(SinkError::fenced(format!(
-            "{} is of epoch {}, newer than this run's epoch {}",
-            folder.staged(name).display(),
-            id.epoch,
-            fence.epoch
-        ))
-        .hint("a newer run is at work; if there is none, the checkpoint folder was deleted or is another one"));
+    for (id, name) in &staged {
+        fence.check(id.epoch, folder.staged(name).display())?;
     }
-    refuse_newer_output(folder, fence)?;
+    check_output(folder, fence)?;
     let mut undone = Vec::new();
     for (id, name) in staged {
         let decided = fence.decided.iter().any(|(decided, _)| *decided == id);
@@ -189,20 +183,19 @@ pub(super) fn sweep(folder: &Folder, fence: &Fence<StagedFile>) -> Result<Vec<In
     Ok(undone)
 }
 
-/// An output folder that is ahead of the checkpoint store would get the same records again.
+/// Refuses an output folder that is ahead of the checkpoint store: it would get the same records again.
 ///
 /// The epoch alone does not tell: each start takes one, also those that are refused here.
-fn refuse_newer_output(folder: &Folder, fence: &Fence<StagedFile>) -> Result<(), SinkError> {
-    let unknown = |id: &TransactionId| {
-        id.epoch >= fence.epoch || fence.newest.is_none_or(|newest| id.checkpoint > newest)
-    };
-    let newer = folder
-        .list_published()?
-        .into_iter()
-        .find(|(id, _)| id.job == fence.job && id.sink == fence.sink && unknown(id));
-    match newer {
-        None => Ok(()),
-        Some((id, name)) => Err(newer_output(folder, &id, &name)),
+fn check_output(folder: &Folder, fence: &Fence<StagedFile>) -> Result<(), SinkError> {
+    let mut published = folder.list_published()?;
+    published.retain(|(id, _)| id.job == fence.job && id.sink == fence.sink);
+    for (id, name) in &published {
+        fence.check(id.epoch, folder.published(name).display())?;
+    }
+    let unknown = |id: &TransactionId| fence.newest.is_none_or(|newest| id.checkpoint > newest);
+    match published.iter().find(|(id, _)| unknown(id)) {
+        Some((id, name)) if fence.sweep == Sweep::Recovery => Err(newer_output(folder, id, name)),
+        _ => Ok(()),
     }
 }
 

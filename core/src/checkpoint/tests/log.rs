@@ -23,7 +23,7 @@ async fn eight_race_for_the_job(store: Arc<dyn CheckpointStore>) {
         let own = log.epoch();
         match log.decide(&manifest(own.0)).await.unwrap() {
             Written::Done => holders.push(own),
-            Written::Fenced { by } => assert!(by > own, "epoch {own} is fenced by {by}"),
+            Written::Fenced { by, .. } => assert!(by > own, "epoch {own} is fenced by {by}"),
         }
     }
     assert_eq!(
@@ -58,12 +58,18 @@ async fn after_a_takeover_the_older_epoch_decides_nothing() {
     assert_eq!(kept, [1]);
     assert_eq!(
         old.decide(&manifest(2)).await.unwrap(),
-        Written::Fenced { by: Epoch(2) }
+        Written::Fenced {
+            by: Epoch(2),
+            unwritten: true
+        }
     );
     decide(&mut new, 2).await;
     assert_eq!(
         old.decide(&manifest(2)).await.unwrap(),
-        Written::Fenced { by: Epoch(2) }
+        Written::Fenced {
+            by: Epoch(2),
+            unwritten: true
+        }
     );
     assert_eq!(recover(&store).await.1, [1, 2]);
 }
@@ -119,7 +125,10 @@ async fn a_decision_whose_answer_was_lost_is_not_taken_for_another_runs() {
     decide(&mut new, 1).await;
     assert_eq!(
         old.decide(&manifest(1)).await.unwrap(),
-        Written::Fenced { by: Epoch(2) }
+        Written::Fenced {
+            by: Epoch(2),
+            unwritten: false
+        }
     );
 }
 
@@ -141,7 +150,13 @@ async fn a_decision_written_into_a_gap_does_not_count_and_is_never_read() {
     assert_eq!(kept, [1]);
     assert_eq!(store.read(&record(2)).await.unwrap(), None);
     let late = zombie.decide(&manifest(1)).await.unwrap();
-    assert_eq!(late, Written::Fenced { by: Epoch(3) });
+    assert_eq!(
+        late,
+        Written::Fenced {
+            by: Epoch(3),
+            unwritten: false
+        }
+    );
     assert!(
         store.read(&record(2)).await.unwrap().is_some(),
         "it was written into the gap"
@@ -192,7 +207,10 @@ async fn a_takeover_written_into_a_gap_does_not_hide_what_is_decided() {
     assert_eq!(store.read(&record(2)).await.unwrap(), None, "swept");
     assert_eq!(
         holder.decide(&manifest(4)).await.unwrap(),
-        Written::Fenced { by: Epoch(2) }
+        Written::Fenced {
+            by: Epoch(2),
+            unwritten: true
+        }
     );
 }
 
@@ -332,7 +350,11 @@ async fn after_a_takeover_the_older_epoch_records_nothing_as_settled() {
     decide(&mut old, 1).await;
     let mut new = take_over(&store).await;
     let settled = old.settle(CheckpointId(1), &[]).await.unwrap();
-    assert_eq!(settled, Written::Fenced { by: Epoch(2) });
+    let fenced = Written::Fenced {
+        by: Epoch(2),
+        unwritten: true,
+    };
+    assert_eq!(settled, fenced);
     assert!(!new.recover().await.unwrap().settled);
 }
 

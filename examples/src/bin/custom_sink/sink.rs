@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cofferdam::{
     Capabilities, CommitError, Committed, Evidence, Fence, InDoubt, Isolation, JobId, SinkError,
-    TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    Sweep, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -248,17 +248,18 @@ impl TwoPhaseCommitSinkFunction for JournalSink {
     async fn abort_stale(&self, fence: &Fence<PreparedBlock>) -> Result<Vec<InDoubt>, SinkError> {
         let mut ids = self.blocking("list blocks", Self::list_prepared).await?;
         ids.retain(|id| id.job == fence.job && id.sink == fence.sink);
-        if let Some(newer) = ids.iter().find(|id| id.epoch > fence.epoch) {
-            return Err(SinkError::fenced(format!("{newer} is of a newer epoch")));
-        }
-        let committed = self
+        let mut committed = self
             .blocking("read the journal", Self::list_committed)
             .await?;
-        let mut committed = committed
+        committed.retain(|id| id.job == fence.job && id.sink == fence.sink);
+        for id in ids.iter().chain(&committed) {
+            fence.check(id.epoch, id)?;
+        }
+        let newer = committed
             .iter()
-            .filter(|id| id.job == fence.job && id.sink == fence.sink);
+            .find(|id| Some(id.checkpoint) > fence.newest);
         // Its records would be written again: somebody has lost the checkpoints that belong to this journal.
-        if let Some(newer) = committed.find(|id| Some(id.checkpoint) > fence.newest) {
+        if let (Sweep::Recovery, Some(newer)) = (fence.sweep, newer) {
             let message = format!("{newer} is in the journal, and no checkpoint knows of it");
             return Err(SinkError::configuration(message)
                 .hint("bring back its checkpoints, or begin a new journal"));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cofferdam::{
-    Capabilities, CommitError, Committed, ErrorKind, Evidence, Fence, Fencing, InDoubt, JobId,
-    SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    Capabilities, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing, InDoubt,
+    JobId, SinkError, Sweep, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 use rusqlite::TransactionBehavior::Immediate;
 use rusqlite::types::Value;
@@ -225,6 +225,8 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
 
     async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
         let (fence, newest) = (fence.clone(), fence.newest.map(|newest| newest.0));
+        let newest_epoch = "SELECT max(epoch) FROM cofferdam_transactions
+                            WHERE job = ? AND sink = ?";
         let visible = "SELECT max(checkpoint) FROM cofferdam_transactions
                        WHERE job = ? AND sink = ? AND state = 'committed'";
         let raise = "INSERT INTO cofferdam_fences VALUES (?, ?, ?) ON CONFLICT
@@ -238,8 +240,14 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
             if db.execute(raise, params![job, sink, epoch])? == 0 {
                 return Ok(unless_fenced(false, Vec::new()));
             }
+            let found: Option<u64> = db.query_row(newest_epoch, [job, sink], |row| row.get(0))?;
+            let checked =
+                found.map(|found| fence.check(Epoch(found), "a transaction in the database"));
+            if let Some(Err(newer)) = checked {
+                return Ok(Err(newer));
+            }
             let visible: Option<u64> = db.query_row(visible, [job, sink], |row| row.get(0))?;
-            if visible > newest {
+            if fence.sweep == Sweep::Recovery && visible > newest {
                 let text = format!("{} shows a newer checkpoint than {job} knows", R::TABLE);
                 let hint = "give the job its newest checkpoints, or a database without its rows";
                 return Ok(Err(SinkError::configuration(text).hint(hint)));

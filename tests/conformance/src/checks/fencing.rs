@@ -38,6 +38,15 @@ checks! {
     "FEN-8" a_late_or_ambiguous_decision_is_made_good_by_the_log [Resume]
         "A pipeline with this sink on a checkpoint store that answers with errors, before and after it has written, and whose process dies at each of them: each record is visible once."
         ambiguous_decisions;
+    "FEN-9" work_of_its_own_epoch_or_a_newer_one_stops_a_recovery [Resume]
+        "Another log has given epoch 3 as well, and its run has one transaction prepared and one open: recoveries of epochs 3 and 2 are refused as fenced, also when only the open one is left and the sink lists it; epoch 3 commits both."
+        own_epoch;
+    "FEN-10" output_of_its_own_epoch_or_a_newer_one_stops_a_recovery [Resume, Evidence, RefusesOlderState]
+        "A run of another log has committed a checkpoint in epoch 3: recoveries of epochs 3 and 2 are refused as fenced, though that checkpoint is not newer than their newest."
+        own_output;
+    "FEN-11" a_late_sweep_aborts_what_was_opened_after_the_recovery [Resume]
+        "Epoch 1 prepares a transaction and opens another after the recovery of epoch 2, which has one prepared and one open: its late sweep aborts what is older alone, epoch 2 commits both, and sweeps again; a late sweep of epoch 1 is refused as fenced."
+        late_opener;
 }
 
 async fn older_is_refused(trial: Arc<Trial>) -> Result<(), Stop> {
@@ -278,6 +287,102 @@ async fn started_twice(trial: Arc<Trial>) -> Result<(), Stop> {
     }
     run().complete().await?;
     Ok(())
+}
+
+fn expect_fenced(swept: Result<Vec<InDoubt>, SinkError>, what: &str) -> Result<(), Stop> {
+    match swept {
+        Err(error) if error.kind() == ErrorKind::Fenced => Ok(()),
+        Err(error) => {
+            let kind = error.kind();
+            Err(Stop::failed(format!(
+                "{what} is refused as {kind:?}, not as fenced: {error}"
+            )))
+        }
+        Ok(_) => Err(Stop::failed(format!("{what} is let through"))),
+    }
+}
+
+async fn own_epoch(trial: Arc<Trial>) -> Result<(), Stop> {
+    let other = trial.process().await?;
+    let mut open = other.begin(&id(3, 1, 1)).await?;
+    other.write(&mut open, 20).await?;
+    let listed = other.in_doubt().await?;
+    if listed.iter().any(|one| one.may_be(&open.id)) {
+        for epoch in [3, 2] {
+            let swept = trial.process().await?.abort_stale(epoch, 0, &[]).await;
+            expect_fenced(
+                swept,
+                "a recovery that finds an open transaction of epoch 3",
+            )?;
+        }
+    }
+    let handle = other.prepare(&id(3, 0, 1), 20).await?;
+    for epoch in [3, 2] {
+        let swept = trial.process().await?.abort_stale(epoch, 0, &[]).await;
+        expect_fenced(swept, "a recovery that finds what epoch 3 has prepared")?;
+    }
+    let second = other.pre_commit(open).await?;
+    let second = second.ok_or_else(|| Stop::failed("no handle for 20 records"))?;
+    trial.decide(&[&handle, &second]);
+    other.settle(&handle).await?;
+    other.settle(&second).await?;
+    trial.expect_rows(40).await
+}
+
+async fn own_output(trial: Arc<Trial>) -> Result<(), Stop> {
+    let other = trial.process().await?;
+    let handle = other.prepare(&id(3, 0, 1), 20).await?;
+    other.decide_and_settle(&handle).await?;
+    for epoch in [3, 2] {
+        let swept = trial.process().await?.abort_stale(epoch, 1, &[]).await;
+        expect_fenced(swept, "a recovery that finds what epoch 3 has committed")?;
+    }
+    trial.expect_rows(20).await
+}
+
+async fn late_opener(trial: Arc<Trial>) -> Result<(), Stop> {
+    let overtaken = trial.process().await?;
+    let next = trial.process().await?;
+    next.recover(2, 0, &[]).await?;
+    let handle = next.prepare(&id(2, 0, 1), 20).await?;
+    let mut open = next.begin(&id(2, 1, 1)).await?;
+    next.write(&mut open, 20).await?;
+    // Where the system knows epochs, both are refused.
+    let late = overtaken.prepare(&id(1, 0, 1), 3).await;
+    let mut late_open = overtaken.begin(&id(1, 1, 1)).await;
+    if let Ok(open) = &mut late_open {
+        let _written_or_refused = overtaken.write(open, 3).await;
+    }
+    trial.decide_against(&[&id(1, 0, 1), &id(1, 1, 1)]);
+    let aborted = next.sweep_late(2, 0, &[]).await?;
+    if let Some(own) = aborted.iter().find(|one| one.epoch.0 >= 2) {
+        return Err(Stop::failed(format!(
+            "a late sweep of epoch 2 aborts {own}"
+        )));
+    }
+    next.nothing_in_doubt_before(2).await?;
+    if let Ok(late) = late
+        && overtaken.commit(&late).await.is_ok()
+    {
+        return Err(Stop::failed(format!(
+            "{} is committed after it was aborted",
+            late.id
+        )));
+    }
+    drop(late_open);
+    let second = next.pre_commit(open).await?;
+    let second = second.ok_or_else(|| Stop::failed("no handle for 20 records"))?;
+    trial.decide(&[&handle, &second]);
+    next.settle(&handle).await?;
+    next.settle(&second).await?;
+    trial.expect_rows(40).await?;
+    // What it has committed since its recovery is its own, and not the output of an unknown run.
+    next.sweep_late(2, 0, &[]).await?;
+    let third = next.prepare(&id(2, 0, 2), 5).await?;
+    let swept = overtaken.sweep_late(1, 0, &[]).await;
+    expect_fenced(swept, "a late sweep that finds what epoch 2 has prepared")?;
+    next.decide_and_settle(&third).await?;
+    trial.expect_rows(45).await
 }
 
 /// A transaction of a job and a sink of their own.

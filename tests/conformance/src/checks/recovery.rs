@@ -33,7 +33,7 @@ checks! {
         "Five checkpoints are decided and none is committed when the process dies: recovery commits them, in order."
         several_checkpoints;
     "REC-7" recovery_without_a_decision_removes_what_is_older [Resume]
-        "There is no decided checkpoint, and an older epoch has left open and prepared work: it is removed, what the own epoch holds is not."
+        "There is no decided checkpoint, and an older epoch has left open and prepared work: it is removed, and what the own epoch prepares then is spared by a late sweep."
         without_decision;
     "REC-8" a_job_that_comes_back_at_another_parallelism_settles_every_handle [Resume]
         "Three subtasks prepare, one settles; then one prepares, and three settle: each handle once."
@@ -88,7 +88,9 @@ async fn decided(trial: Arc<Trial>) -> Result<(), Stop> {
     let next = trial.process().await?;
     let mut open = next.begin(&id(3, 1, 3)).await?;
     next.write(&mut open, 5).await?;
-    next.recover(3, 2, &[handle]).await?;
+    next.settle(&handle).await?;
+    next.sweep_late(3, 2, &[handle]).await?;
+    next.nothing_in_doubt_before(3).await?;
     trial.expect_rows(100).await?;
     let handle = next.pre_commit(open).await?;
     let handle = handle.ok_or_else(|| Stop::failed("no handle for 5 records"))?;
@@ -191,8 +193,9 @@ async fn without_decision(trial: Arc<Trial>) -> Result<(), Stop> {
     drop(open);
     drop(old);
     let process = trial.process().await?;
-    let own = process.prepare(&id(3, 0, 1), 10).await?;
     process.recover(3, 0, &[]).await?;
+    let own = process.prepare(&id(3, 0, 1), 10).await?;
+    process.sweep_late(3, 0, &[]).await?;
     for stale in [&first, &second] {
         if process.commit(stale).await.is_ok() {
             return Err(Stop::failed(format!(

@@ -1,6 +1,6 @@
 //! Old runs that are not kept out, and new ones that go too far.
 
-use cofferdam::{Fence, InDoubt, SinkError, TransactionId, async_trait};
+use cofferdam::{Fence, InDoubt, SinkError, Sweep, TransactionId, async_trait};
 
 use super::bug::{Bug, Sink, bug};
 use crate::reference::{OpenTransaction, ReferenceHandle, is_stale};
@@ -25,6 +25,7 @@ async fn sweep_where(
     is_to_go: impl Fn(&TransactionId) -> bool + Send,
 ) -> Result<Vec<InDoubt>, SinkError> {
     sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+    sink.checked_ids(fence).await?;
     sink.refuse_unknown_output(fence).await?;
     abort_where(sink, is_to_go).await
 }
@@ -97,6 +98,7 @@ impl Bug for NoFence {
         sink: &Sink,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
+        sink.checked_ids(fence).await?;
         sink.refuse_unknown_output(fence).await?;
         abort_where(sink, |id| is_stale(id, fence)).await
     }
@@ -117,6 +119,7 @@ impl Bug for IgnoresNewest {
         fence: &Fence<ReferenceHandle>,
     ) -> Result<Vec<InDoubt>, SinkError> {
         sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        sink.checked_ids(fence).await?;
         abort_where(sink, |id| is_stale(id, fence)).await
     }
 }
@@ -139,6 +142,49 @@ impl Bug for SweepsItself {
             is_ours(id, fence) && id.epoch <= fence.epoch && !is_decided(id, fence)
         })
         .await
+    }
+}
+
+bug! {
+    /// Recovery leaves work of its own epoch alone, which it can't have written.
+    SparesItsOwn, "M61",
+    seen: "cofferdam-kafka before its second release: an older checkpoint folder was accepted, and 692 records came out twice",
+    caught_by: ["FEN-9", "FEN-10"]
+}
+
+#[async_trait]
+impl Bug for SparesItsOwn {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<InDoubt>, SinkError> {
+        sink.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        let mut late = fence.clone();
+        late.sweep = Sweep::Late;
+        sink.checked_ids(&late).await?;
+        sink.refuse_unknown_output(fence).await?;
+        abort_where(sink, |id| is_stale(id, fence)).await
+    }
+}
+
+bug! {
+    /// A late sweep is taken for a recovery: it finds the run's own work, and refuses it.
+    NeverLate, "M62",
+    seen: "a sweep that was written for the start alone, and is called once more by a timer",
+    caught_by: ["FEN-11"]
+}
+
+#[async_trait]
+impl Bug for NeverLate {
+    async fn abort_stale(
+        &self,
+        sink: &Sink,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<InDoubt>, SinkError> {
+        let mut fence = fence.clone();
+        fence.sweep = Sweep::Recovery;
+        sink.sweep(&fence).await
     }
 }
 

@@ -47,7 +47,8 @@ macro_rules! for_each_mutant {
             UnknownIsDone, UnknownIsFailed, ReadErrorMeansAbort, Swallow, LocalClock, CountIsEvidence, TrustsHandle,
             LateToken, TwoSteps, AppendOnRetry,
             // Fencing
-            AbortAll, PrefixMatch, NoFence, IgnoresNewest, SweepsItself, SparesTheLast, SparesNames, AbortsDecided,
+            AbortAll, PrefixMatch, NoFence, IgnoresNewest, SweepsItself, SparesTheLast, SparesNames, SparesItsOwn, NeverLate,
+            AbortsDecided,
             NoSubtaskInName, NoEpochInName, RandomName,
             // Recovery
             RestoreNoop, FirstOnly, OnlySubtaskZero, Leak, LeavesOpen, SelfDeadlock,

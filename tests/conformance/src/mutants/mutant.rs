@@ -16,8 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::bug::{Bug, Call, NotedHandle, Sink};
 use crate::factory::{Factory, GoldenHandle, Odd, Reality};
 use crate::reference::{
-    self, Discipline, OpenTransaction, ReferenceFactory, ReferenceHandle, ReferencePlace,
-    ReferenceRecord,
+    self, Discipline, OpenTransaction, ReferenceFactory, ReferencePlace, ReferenceRecord,
 };
 use crate::trouble::Trouble;
 
@@ -162,13 +161,7 @@ impl<B: Bug> TwoPhaseCommitSinkFunction for MutantSink<B> {
         let handle = |(id, prepared): &(TransactionId, MutantHandle<B>)| {
             (id.clone(), prepared.noted.handle.clone())
         };
-        let fence: Fence<ReferenceHandle> = Fence {
-            job: fence.job.clone(),
-            sink: fence.sink.clone(),
-            epoch: fence.epoch,
-            newest: fence.newest,
-            decided: fence.decided.iter().map(handle).collect(),
-        };
+        let fence = fence.with_decided(fence.decided.iter().map(handle).collect());
         let swept = self.bug.abort_stale(&self.sink, &fence);
         self.within(Call::AbortStale, swept).await
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cofferdam::{
-    Capabilities, CommitError, Committed, Fence, InDoubt, JobId, SinkError, TransactionId,
+    Capabilities, CommitError, Committed, Fence, InDoubt, JobId, SinkError, Sweep, TransactionId,
     TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 
@@ -74,8 +74,17 @@ impl TwoPhaseCommitSinkFunction for PipelineSink {
             .iter()
             .map(|(_, handle)| handle.clone())
             .collect();
-        let abort = self.process.abort_stale(fence.epoch.0, newest, &decided);
-        let aborted = self.crash.around(abort).await?;
+        let epoch = fence.epoch.0;
+        let aborted = match fence.sweep {
+            Sweep::Recovery => {
+                let abort = self.process.abort_stale(epoch, newest, &decided);
+                self.crash.around(abort).await?
+            }
+            Sweep::Late => {
+                let abort = self.process.sweep_late(epoch, newest, &decided);
+                self.crash.around(abort).await?
+            }
+        };
         // Of one whose checkpoint is not known, the history says nothing.
         self.aborted(aborted.iter().filter_map(InDoubt::id).collect());
         Ok(aborted)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cofferdam::{
-    CommitError, Committed, Epoch, ErrorKind, Fence, InDoubt, JobId, SinkError, SinkId,
+    CommitError, Committed, Epoch, ErrorKind, Fence, InDoubt, JobId, SinkError, SinkId, Sweep,
     TransactionId, Unfinished,
 };
 
@@ -214,13 +214,28 @@ impl<T> ReferenceSink<T> {
     ) -> Result<Vec<InDoubt>, SinkError> {
         // First, so that what is listed below is all there will ever be of older epochs.
         self.fence(&fence.job, &fence.sink, fence.epoch).await?;
+        let undecided = self.checked_ids(fence).await?;
         self.refuse_unknown_output(fence).await?;
-        let mut stale = self.undecided_ids().await?;
+        let mut stale = undecided;
         stale.retain(|id| is_stale(id, fence));
         for id in &stale {
             self.drop_named(id.to_string()).await?;
         }
         Ok(stale.iter().map(|id| self.undecided_one(id)).collect())
+    }
+
+    /// All that is undecided. What is there of the fence's own epoch or a newer one was written under another log.
+    pub(crate) async fn checked_ids(
+        &self,
+        fence: &Fence<ReferenceHandle>,
+    ) -> Result<Vec<TransactionId>, SinkError> {
+        let undecided = self.undecided_ids().await?;
+        let committed = self.committed(&fence.job, &fence.sink).await?;
+        let ours = |id: &&TransactionId| id.job == fence.job && id.sink == fence.sink;
+        for id in undecided.iter().chain(&committed).filter(ours) {
+            fence.check(id.epoch, id)?;
+        }
+        Ok(undecided)
     }
 
     pub(crate) fn undecided_one(&self, id: &TransactionId) -> InDoubt {
@@ -233,6 +248,9 @@ impl<T> ReferenceSink<T> {
         &self,
         fence: &Fence<ReferenceHandle>,
     ) -> Result<(), SinkError> {
+        if fence.sweep == Sweep::Late {
+            return Ok(());
+        }
         let mut committed = self.committed(&fence.job, &fence.sink).await?.into_iter();
         let Some(id) = committed.find(|id| Some(id.checkpoint) > fence.newest) else {
             return Ok(());

@@ -27,13 +27,10 @@ fn id(epoch: u64, checkpoint: u64) -> TransactionId {
 }
 
 fn fence(epoch: u64, newest: Option<u64>) -> Fence<ReferenceHandle> {
-    Fence {
-        job: JobId::new("orders").unwrap(),
-        sink: SinkId::new("rows").unwrap(),
-        epoch: Epoch(epoch),
-        newest: newest.map(CheckpointId),
-        decided: Vec::new(),
-    }
+    let (job, sink) = (JobId::new("orders").unwrap(), SinkId::new("rows").unwrap());
+    let mut fence = Fence::new(job, sink, Epoch(epoch));
+    fence.newest = newest.map(CheckpointId);
+    fence
 }
 
 /// Rows enough for several flushes, and a rest.

@@ -57,13 +57,7 @@ async fn a_lost_answer_before_pre_commit_leaves_nothing_behind() {
             ErrorKind::Unknown
         };
         assert_eq!(error.kind(), expected, "answer {number}: {error}");
-        let fence = Fence {
-            job: id(1).job,
-            sink: id(1).sink,
-            epoch: Epoch(number + 2),
-            newest: None,
-            decided: Vec::new(),
-        };
+        let fence = Fence::new(id(1).job, id(1).sink, Epoch(number + 2));
         sink.abort_stale(&fence).await.unwrap();
         assert!(place.leftovers().await.unwrap().is_empty());
     }
