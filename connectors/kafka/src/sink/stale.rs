@@ -1,6 +1,6 @@
 //! The start of a run: checks, and an end to all that older epochs left.
 
-use cofferdam::{Fence, InDoubt, JobId, SinkError};
+use cofferdam::{Fence, InDoubt, JobId, SinkError, Sweep};
 use kafka_protocol::messages::TopicName;
 use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use kafka_protocol::protocol::StrBytes;
@@ -22,14 +22,17 @@ impl Site {
         self.producer_config(&self.names.probe(&fence.job, &fence.sink))?;
         self.check_topic(deadline).await?;
         self.check_timeout(fence, deadline).await?;
-        self.check_age_of_state(fence, deadline).await?;
+        self.check_evidence(fence, deadline).await?;
         let prefix = self.names.of_sink(&fence.job, &fence.sink);
         let listed = self.transactions.list(&prefix, deadline).await;
         let listed = listed.map_err(|error| sink_error("can't list transactions", error))?;
-        let older = |id: &str| {
-            let lane = self.names.parse(id).map(|(lane, _)| lane);
-            lane.filter(|lane| lane.epoch < fence.epoch)
-        };
+        let lane = |id: &str| self.names.parse(id).map(|(lane, _)| lane);
+        for (id, _) in &listed {
+            if let Some(lane) = lane(id) {
+                fence.check(lane.epoch, format_args!("transactional id {id}"))?;
+            }
+        }
+        let older = |id: &str| lane(id).filter(|lane| lane.epoch < fence.epoch);
         let ids = listed.into_iter().map(|(id, _)| id);
         let ids = ids.filter(|id| older(id).is_some()).collect();
         let described = self.transactions.describe_all(ids, deadline).await;
@@ -144,8 +147,8 @@ impl Site {
         })
     }
 
-    /// Whether something is committed that the job's state does not know.
-    async fn check_age_of_state(
+    /// Checks that nothing is committed that the job's state does not know.
+    async fn check_evidence(
         &self,
         fence: &Fence<PreparedTransaction>,
         deadline: Deadline,
@@ -164,10 +167,18 @@ impl Site {
                 .evidence(&group, deadline)
                 .await
                 .map_err(failed)?;
-            let Some(committed) = evidence.and_then(|evidence| evidence.newest_checkpoint()) else {
+            let Some(evidence) = evidence else {
                 continue;
             };
-            if fence.newest.is_none_or(|newest| committed > newest) {
+            if let Some(newest) = evidence.newest_epoch() {
+                fence.check(newest, format_args!("a commit, says group {group},"))?;
+            }
+            let Some(committed) = evidence.newest_checkpoint() else {
+                continue;
+            };
+            if fence.sweep == Sweep::Recovery
+                && fence.newest.is_none_or(|newest| committed > newest)
+            {
                 let newest = fence
                     .newest
                     .map_or("none".to_owned(), |newest| newest.to_string());

@@ -61,6 +61,11 @@ impl Evidence {
         Self { newest }
     }
 
+    /// The newest epoch that has committed.
+    pub(crate) fn newest_epoch(&self) -> Option<Epoch> {
+        self.newest.iter().map(|(epoch, _)| *epoch).max()
+    }
+
     /// The newest checkpoint that was committed in any epoch.
     pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.newest.iter().map(|(_, checkpoint)| *checkpoint).max()
