@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tracing::{info, warn};
 
 use super::attempt::Attempt;
 use super::failure::{Failure, JobError};
 use super::in_doubt::InDoubtList;
 use super::job::JobEnd;
+use super::late_sweep::late_sweeps;
 use super::left_out::LeftOut;
 use super::log_keeper::{LogRequest, keep_log};
 use super::panics::panicked;
@@ -25,7 +25,6 @@ use super::stop::{Stop, asked_to_stop, left};
 use super::subtask::Snapshot;
 use super::written::WrittenState;
 use crate::checkpoint::{Decisions, Manifest};
-use crate::error::chain;
 use crate::identity::{CheckpointId, Epoch};
 use crate::protocol::{
     Barrier, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, Decision,
@@ -47,21 +46,17 @@ pub(crate) enum Event {
 const EVENTS: usize = 256;
 /// How many requests may wait for the log keeper: a decision, and retired checkpoints.
 const LOG_REQUESTS: usize = 1024;
-/// How long tasks of a run that is given up have to come to an end, before they are dropped.
-const GRACE: Duration = Duration::from_secs(30);
-/// How long tasks that are dropped may take: only code that blocks its thread takes any time.
-const DROPPED: Duration = Duration::from_secs(5);
 
 /// A run that has begun.
 pub(super) struct Run<'a> {
     pub(super) attempt: &'a Attempt<'a>,
     epoch: Epoch,
     pub(super) coordinator: Coordinator<Snapshot>,
-    tasks: JoinSet<Result<(), Failure>>,
-    events: mpsc::Receiver<Event>,
-    barriers: Vec<mpsc::Sender<Barrier>>,
-    log: mpsc::Sender<LogRequest>,
-    decisions: Vec<watch::Sender<Option<Decision>>>,
+    pub(super) tasks: JoinSet<Result<(), Failure>>,
+    pub(super) events: mpsc::Receiver<Event>,
+    pub(super) barriers: Vec<mpsc::Sender<Barrier>>,
+    pub(super) log: mpsc::Sender<LogRequest>,
+    pub(super) decisions: Vec<watch::Sender<Option<Decision>>>,
     /// The checkpoint after the newest that is decided: what was prepared from here on, no decision names.
     first_undecided: CheckpointId,
     /// Whether it began from a checkpoint.
@@ -169,6 +164,10 @@ impl<'a> Run<'a> {
         tasks.spawn(keep_log(attempt.plan.job.clone(), log, requests, events_in));
         for task in launch.tasks {
             tasks.spawn(task);
+        }
+        let newest_checkpoint = newest.as_ref().map(|newest| newest.checkpoint);
+        for sweep in late_sweeps(attempt, epoch, newest_checkpoint, &mut launch.decisions) {
+            tasks.spawn(sweep.run());
         }
         Ok(Self {
             attempt,
@@ -444,53 +443,6 @@ impl<'a> Run<'a> {
         self.log.try_send(request).map_err(|_| {
             JobError::RolledBack("the checkpoint log does not take requests".to_owned())
         })
-    }
-
-    /// Ends all tasks: they come to their end by themselves once nobody talks to them. Returns the first failure. If the
-    /// job is told to leave at once, those that have not ended are dropped.
-    async fn tear_down(&mut self, mut stop: watch::Receiver<Stop>) -> Option<JobError> {
-        // Committers end when decisions do, sources when barriers do, everything behind a source with it.
-        self.decisions.clear();
-        (self.log, _) = mpsc::channel(1);
-        self.barriers.clear();
-        self.holds.clear();
-        self.events.close();
-        let rest = self.stopping.map_or(GRACE, |stopping| stopping.remaining());
-        let deadline = Instant::now() + GRACE.min(rest);
-        let mut first = None;
-        loop {
-            // Events are closed: a task that waits to tell one must not wait for ever.
-            tokio::select! {
-                biased;
-                task = self.tasks.join_next() => match task {
-                    None => return first,
-                    Some(Ok(Err(Failure::Error(error)))) => {
-                        warn!(job = %self.attempt.plan.job, error = chain(&*error), "a subtask failed");
-                        first.get_or_insert(*error);
-                    }
-                    Some(Err(error)) if error.is_panic() => {
-                        first.get_or_insert_with(|| panicked(error));
-                    }
-                    Some(Ok(Ok(()) | Err(Failure::Cancelled)) | Err(_)) => {}
-                },
-                () = left(&mut stop) => {
-                    self.drop_tasks().await;
-                    return first;
-                }
-                () = sleep_until(deadline) => {
-                    warn!(job = %self.attempt.plan.job, "subtasks did not end in time: dropped");
-                    self.drop_tasks().await;
-                    return first;
-                }
-            }
-        }
-    }
-
-    /// Drops all tasks where they are. The next run settles what they leave.
-    async fn drop_tasks(&mut self) {
-        if timeout(DROPPED, self.tasks.shutdown()).await.is_err() {
-            warn!(job = %self.attempt.plan.job, "subtasks block their threads: left behind");
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One job, two processes: the older one stops, and changes nothing.
 
 use cofferdam::memory::MemorySource;
-use cofferdam::{JobEnd, JobError};
+use cofferdam::{Epoch, JobEnd, JobError, JobState};
 
 use crate::plan::{Mode, Op, Plan, When};
 use crate::world::{Event, Outcome, World, ms, run};
@@ -150,4 +150,51 @@ async fn a_zombie_that_wakes_while_its_successor_works_changes_nothing() {
             sweep(&world).await;
         }
     }
+}
+
+/// The older run prepares after its successor's recovery has looked, and dies.
+#[tokio::test(start_paused = true)]
+async fn what_an_older_run_prepares_late_is_swept_while_the_newer_one_works() {
+    let slow = || World {
+        pause: ms(1500),
+        interval: ms(500),
+        ..world()
+    };
+    let dies = Mode::Crash(When::Before);
+    let counted = Plan::at(Op::PreCommit, 1, dies);
+    run(slow().job(&counted), &counted).await;
+    let next = counted.calls(Op::CreateDecision) + 1;
+    let world = slow();
+    let old = Plan::at(Op::PreCommit, 1, Mode::Hold(When::Before));
+    let old = old.and(Op::CreateDecision, next, dies);
+    // An error that passes does not end the sweep.
+    let new = Plan::at(Op::AbortStale, 3, Mode::ERRORS[0]);
+    let left_by_the_older = async || {
+        let mut left = world.job(&Plan::none()).in_doubt().await.unwrap();
+        left.retain(|found| found.epoch == Epoch(1));
+        left.len()
+    };
+    let successor = async {
+        old.reached().await;
+        let job = world.job(&new);
+        let mut handle = job.handle();
+        let look = async {
+            while handle.progress().state != JobState::Running {
+                assert!(handle.changed().await);
+            }
+            old.release();
+            old.crashed().await;
+            assert!(left_by_the_older().await > 0);
+            while left_by_the_older().await > 0 {
+                tokio::time::sleep(ms(100)).await;
+            }
+            assert_eq!(handle.progress().state, JobState::Running);
+        };
+        tokio::join!(run(job, &new), look).0
+    };
+    let (older, newer) = tokio::join!(run(world.job(&old), &old), successor);
+    assert!(matches!(older, Outcome::Crashed), "{older:?}");
+    assert_eq!(newer.end(), Some(JobEnd::Completed), "{newer:?}");
+    assert_eq!(new.fired(), 1);
+    world.check().await;
 }

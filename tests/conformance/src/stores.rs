@@ -107,6 +107,10 @@ pub fn failures(results: &[CheckResult]) -> String {
     text
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers compare what they have just made"
+)]
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
     if found == expected {
         return Ok(());

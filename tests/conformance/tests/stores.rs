@@ -29,7 +29,7 @@ async fn memory_passes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_directory_passes() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let results = stores::check(|place| {
         let store = DirectoryCheckpointStore::open(folder.path().join(place))?;
         Ok(Arc::new(store))
