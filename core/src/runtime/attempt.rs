@@ -47,8 +47,10 @@ impl Attempt<'_> {
         match ended {
             Ok(end) => Ok(end),
             Err(error) => {
-                let job = &self.plan.job;
-                Err(verdict(error, reached, self.store, job, &self.stop).await)
+                let judged = verdict(error, reached, self.store, &self.plan.job, &self.stop);
+                let judged = caught(async { Ok(judged.await) }).await;
+                // A store that panics has not said who holds the job; the next run asks it again before it takes over.
+                Err(judged.unwrap_or_else(Verdict::Restart))
             }
         }
     }

@@ -11,6 +11,7 @@ use super::call::{Calls, TimedStore};
 use super::counts::Counters;
 use super::failure::JobError;
 use super::handle::{JobHandle, stop_on_signals};
+use super::panics::caught;
 use super::plan::Plan;
 use super::progress::{JobState, Progress};
 use super::restart::{RestartStrategy, Restarts};
@@ -291,7 +292,7 @@ impl Job {
             tokio::select! {
                 biased;
                 () = asked_to_stop(&mut stop) => return Ok(JobEnd::Left),
-                silent = silence(&store, &plan.job, time) => silent?,
+                silent = caught(silence(&store, &plan.job, time)) => silent?,
             }
         }
         let mut restarts = Restarts::new(self.settings.restart.clone());

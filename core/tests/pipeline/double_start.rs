@@ -156,8 +156,8 @@ async fn a_zombie_that_wakes_while_its_successor_works_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn what_an_older_run_prepares_late_is_swept_while_the_newer_one_works() {
     let slow = || World {
-        pause: ms(1500),
-        interval: ms(500),
+        pause: ms(900),
+        interval: ms(2000),
         ..world()
     };
     let dies = Mode::Crash(When::Before);
@@ -186,9 +186,9 @@ async fn what_an_older_run_prepares_late_is_swept_while_the_newer_one_works() {
             old.crashed().await;
             assert!(left_by_the_older().await > 0);
             while left_by_the_older().await > 0 {
+                assert_eq!(handle.progress().state, JobState::Running);
                 tokio::time::sleep(ms(100)).await;
             }
-            assert_eq!(handle.progress().state, JobState::Running);
         };
         tokio::join!(run(job, &new), look).0
     };
