@@ -61,9 +61,9 @@
 //!
 //! # What is written where
 //!
-//! `tracing` spans go with each phase: `take_over`, `read_newest`, `settle`, `abort_stale` in recovery; `snapshot`, `begin`,
-//! `write`, `pre_commit`, `vote`, `decide`, `commit`, `confirm`, `retire` in a checkpoint; `abort` when one is decided
-//! against. Their fields have the same names everywhere: `job`, `epoch`, `sink`, `subtask`, `checkpoint`.
+//! `tracing` spans go with each phase: `take_over`, `read_newest`, `settle`, `abort_stale`, `record_settled` in recovery;
+//! `snapshot`, `begin`, `write`, `pre_commit`, `vote`, `decide`, `commit`, `confirm`, `retire` in a checkpoint; `discard` when one
+//! is dropped, `abort` when one is decided against; `abort_stale` once more while a run works, `record_settled` at its end. Their fields have the same names everywhere: `job`, `epoch`, `sink`, `subtask`, `checkpoint`.
 
 mod at_least_once;
 mod capabilities;

@@ -88,6 +88,9 @@ macro_rules! for_each_check {
             a_job_started_twice_writes_once
             similar_names_do_not_meet
             a_late_or_ambiguous_decision_is_made_good_by_the_log
+            work_of_its_own_epoch_or_a_newer_one_stops_a_recovery
+            output_of_its_own_epoch_or_a_newer_one_stops_a_recovery
+            a_late_sweep_aborts_what_was_opened_after_the_recovery
             what_was_not_decided_is_aborted_and_written_again
             what_was_decided_is_committed_from_its_handle_alone
             recovery_finishes_commits_wherever_they_stopped
