@@ -11,8 +11,8 @@ use std::task::{Context, Waker};
 
 use cofferdam::{
     AtomicUnit, CheckpointId, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing,
-    InDoubt, Isolation, JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, TransactionId,
-    TwoPhaseCommitSinkFunction, Unfinished,
+    InDoubt, Isolation, JobId, SinkError, SinkId, Source, SourceEvent, SourceReader, Sweep,
+    TransactionId, TwoPhaseCommitSinkFunction, Unfinished,
 };
 use cofferdam_object_store::{FileSource, StagedFile, StagedFileSink};
 use serde::{Deserialize, Serialize};
@@ -421,11 +421,10 @@ async fn the_sweep_takes_what_older_epochs_left_and_nobody_decided() {
     fs::write(output.staged("job.sink.1.5.1.csv"), "").unwrap();
 
     let decided = vec![handles[1].clone()];
-    let undone = output
-        .sink
-        .abort_stale(&fence(3, decided.clone()))
-        .await
-        .unwrap();
+    // A late sweep, beside the work of its own epoch.
+    let mut fence = fence(3, decided);
+    fence.sweep = Sweep::Late;
+    let undone = output.sink.abort_stale(&fence).await.unwrap();
     let expected = [
         "job/sink/1/0/1",
         "job/sink/1/5/1",
@@ -439,10 +438,7 @@ async fn the_sweep_takes_what_older_epochs_left_and_nobody_decided() {
     left.extend(["notes.txt", "job.sink.1.0.jsonl", "job.sink.01.0.1.jsonl"].map(String::from));
     left.sort();
     assert_eq!(output.waiting(), left);
-    assert_eq!(
-        output.sink.abort_stale(&fence(3, decided)).await.unwrap(),
-        []
-    );
+    assert_eq!(output.sink.abort_stale(&fence).await.unwrap(), []);
 
     // The older run wakes up: its file is gone.
     let mut open = open;
@@ -506,12 +502,13 @@ async fn output_of_a_newer_run_stops_the_job() {
             .abort_stale(&fence(epoch, vec![]))
             .await
             .unwrap_err();
+        let parts = [&handle.name, "this run has epoch", "checkpoint folder"];
+        assert_says(&error, ErrorKind::Fenced, &parts);
         let parts = [
             "newer run than the checkpoint store knows",
             &handle.name,
             "checkpoints",
         ];
-        assert_says(&error, ErrorKind::Configuration, &parts);
         // And even if nobody sweeps, the name is taken.
         let error = output.sink.begin(&transaction).await.unwrap_err();
         assert_says(&error, ErrorKind::Configuration, &parts);
