@@ -223,12 +223,12 @@ impl<P> Fence<P> {
             return Ok(());
         }
         Err(SinkError::fenced(format!(
-            "{work} is of epoch {epoch}, and this run has epoch {}",
+            "{work} is of epoch {epoch}, and this run has epoch {}: it belongs to a newer run than the checkpoint store knows",
             self.epoch
         ))
         .hint(
-            "a newer run is at work; if there is none, the checkpoint folder is an older one, a copy or new: bring back \
-             the one that belongs to this output, or choose another job id",
+            "is another process running this job? If none is, the checkpoint folder is new, or an older copy: bring back \
+             the checkpoints that belong to this output, or choose another job id",
         ))
     }
 }

@@ -65,12 +65,12 @@ fn checkpoints_of_a_newer_program_are_refused() {
     let site = half_done();
     let path = newest_decision(&site);
     let text = fs::read_to_string(&path).expect("a record");
-    let newer = text.replacen("COFFERDAM log 1 ", "COFFERDAM log 2 ", 1);
+    let newer = text.replacen("COFFERDAM log 2 ", "COFFERDAM log 3 ", 1);
     damage(
         &site,
         &path,
         newer.as_bytes(),
-        &["format version 2", "run a newer program"],
+        &["format version 3", "run a newer program"],
     );
 }
 
