@@ -105,7 +105,7 @@ pub struct Capabilities {
     /// The next transaction is begun and written meanwhile, beside the limit, unless the sink is
     /// [`ordered`](Self::ordered).
     pub max_prepared: Option<usize>,
-    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    /// True if a transaction of a subtask begins only after the one before it is committed.
     ///
     /// For sinks whose writes meet what is already in the target: a delete or an upsert, sent at once, would pass over
     /// rows that are only prepared, or wait for a lock that only the commit before it releases. `max_prepared` alone is

@@ -89,7 +89,7 @@ pub(crate) enum Written {
     /// A newer epoch runs.
     Fenced {
         by: Epoch,
-        /// Whether the record is known never to be written: the record of another run was there before it. Otherwise the
+        /// True if the record is known never to be written: the record of another run was there before it. Otherwise the
         /// newer epoch finds out whether it counts.
         unwritten: bool,
     },
@@ -99,7 +99,7 @@ pub(crate) enum Written {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     pub(crate) newest: Option<Manifest>,
-    /// Whether everything that the newest decision names is recorded as settled.
+    /// True if everything that the newest decision names is recorded as settled.
     pub(crate) settled: bool,
     pub(crate) kept: Vec<CheckpointId>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct CheckpointLog {
     settled: Option<CheckpointId>,
     /// The numbers of settled records of this epoch: each is deleted once a newer record carries what it says.
     settled_records: Vec<u64>,
-    /// Whether the last try to write a record had no answer, so that the record may have been there for a time.
+    /// True if the last try to write a record had no answer, so that the record may have been there for a time.
     unanswered: bool,
     /// Record numbers and state parts of the decided checkpoints that are kept.
     kept: BTreeMap<CheckpointId, (u64, Vec<StatePart>)>,

@@ -79,7 +79,7 @@ impl CheckpointError {
         matches!(self, Self::Store(error) if error.retriable)
     }
 
-    /// Whether an object is there, and is not what was written.
+    /// Returns whether an object is there, and is not what was written.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Envelope { .. } | Self::Malformed { .. })
     }

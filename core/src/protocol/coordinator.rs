@@ -182,7 +182,7 @@ impl<S> Coordinator<S> {
         }
     }
 
-    /// Whether no checkpoint is under way, and none can begin before older ones are confirmed.
+    /// Returns whether no checkpoint is under way, and none can begin before older ones are confirmed.
     pub fn waits_for_commits(&self) -> bool {
         let missing = self.decided.values();
         let unconfirmed = missing.filter(|missing| !missing.is_empty()).count();

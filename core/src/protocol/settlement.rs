@@ -11,9 +11,9 @@ pub struct NewestCheckpoint<H> {
     pub checkpoint: CheckpointId,
     /// The transactions that it names as prepared, oldest first.
     pub prepared: Vec<(TransactionId, H)>,
-    /// Whether the log records that all of these are settled: committed, or lost with an operator's consent.
+    /// True if the log records that all of these are settled: committed, or lost with an operator's consent.
     pub settled: bool,
-    /// Whether all input had ended, so that there is nothing to resume.
+    /// True if all input had ended, so that there is nothing to resume.
     pub complete: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct Settlement<H> {
     accepted: Vec<TransactionId>,
     /// Lost, and accepted.
     given_up: Vec<TransactionId>,
-    /// Whether the log has to record that the checkpoint is settled.
+    /// True if the log has to record that the checkpoint is settled.
     unrecorded: bool,
 }
 

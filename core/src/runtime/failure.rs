@@ -172,7 +172,7 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// Whether starting from the newest checkpoint again may help, as far as the error says. Else the same would happen
+    /// Returns whether starting from the newest checkpoint again may help, as far as the error says. Else the same would happen
     /// again, or a human has to decide.
     pub fn is_restartable(&self) -> bool {
         match self {
@@ -194,12 +194,12 @@ impl JobError {
         }
     }
 
-    /// Whether another process has taken the job over, as the checkpoint log says.
+    /// Returns whether another process has taken the job over, as the checkpoint log says.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
 
-    /// Whether a connector claims that a newer epoch runs. Only the checkpoint log can confirm that: a transaction that has
+    /// Returns whether a connector claims that a newer epoch runs. Only the checkpoint log can confirm that: a transaction that has
     /// expired outside looks the same.
     pub(super) fn claims_takeover(&self) -> bool {
         let kind = match self {

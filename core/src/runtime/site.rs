@@ -45,7 +45,7 @@ pub struct Launch {
     pub(crate) splits: Vec<SplitSnapshot>,
     pub(crate) counters: Counters,
     pub(crate) events: mpsc::Sender<Event>,
-    /// Whether the pipeline has window operators.
+    /// True if the pipeline has window operators.
     pub(crate) windows: bool,
     /// What has been built.
     pub(super) tasks: Vec<Task>,

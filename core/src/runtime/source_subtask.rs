@@ -32,14 +32,14 @@ pub(crate) struct SourceSubtask<S: Source, A> {
     pub(crate) assigner: A,
     pub(crate) clocks: SplitClocks<S::Position>,
     pub(crate) barriers: mpsc::Receiver<Barrier>,
-    /// Whether it must not read now: barriers still pass.
+    /// True if it must not read now: barriers still pass.
     pub(crate) hold: watch::Receiver<bool>,
     pub(crate) seat: Seat,
     pub(crate) records: Count,
     pub(crate) skipped: Count,
     /// What was last said about event time.
     pub(crate) said: Signal,
-    /// Whether windows wait for the watermark.
+    /// True if windows wait for the watermark.
     pub(crate) windows: bool,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct SplitClock<P> {
     activity: Activity,
     /// The time of the last batch.
     heard: Instant,
-    /// Whether its silence since then has been warned about.
+    /// True if its silence since then has been warned about.
     warned: bool,
 }
 

@@ -30,7 +30,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reached {
     pub(super) epoch: Epoch,
-    /// Whether recovery was done.
+    /// True if recovery was done.
     pub(super) recovered: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) async fn verdict(
     }
 }
 
-/// Whether the log has to be asked: the error claims a takeover, or blames what a newer epoch may have changed, which
+/// Returns whether the log has to be asked: the error claims a takeover, or blames what a newer epoch may have changed, which
 /// retires checkpoints and continues in the outside systems; or the job would start again, which takes it from a newer
 /// epoch.
 fn concerns_the_holder(error: &JobError) -> bool {

@@ -16,7 +16,7 @@ const HOLD_REPORTS: Duration = Duration::from_secs(10);
 const SLOW_DECISION: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
-    /// Whether all that is read now would go into transactions that stay open: no checkpoint can begin before older ones are
+    /// Returns whether all that is read now would go into transactions that stay open: no checkpoint can begin before older ones are
     /// committed, or before the log answers.
     pub(super) fn is_held_up(&self) -> bool {
         let deciding = self.deciding.as_ref();

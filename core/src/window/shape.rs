@@ -59,7 +59,7 @@ impl Tracer {
         }
     }
 
-    /// Whether an enum that was met in this trace has a variant that was not shown.
+    /// Returns whether an enum that was met in this trace has a variant that was not shown.
     fn variants_left(&self) -> bool {
         let left = |variants| {
             let state = self.enums.get(variants);

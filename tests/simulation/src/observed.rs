@@ -211,7 +211,7 @@ impl Facts {
         }
     }
 
-    /// Whether a recovery of this epoch knows that this checkpoint is settled.
+    /// Returns whether a recovery of this epoch knows that this checkpoint is settled.
     #[must_use]
     pub fn is_settled(&self, newest: Option<CheckpointId>, by: Epoch) -> bool {
         self.settled

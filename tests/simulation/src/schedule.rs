@@ -60,7 +60,7 @@ pub struct Workload {
     pub retained: usize,
     /// How many prepared transactions a subtask may hold, if that is limited.
     pub max_prepared: Option<usize>,
-    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    /// True if a transaction of a subtask begins only after the one before it is committed.
     #[serde(default)]
     pub ordered: bool,
     /// How often a process starts its job again by itself.

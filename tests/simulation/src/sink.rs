@@ -24,7 +24,7 @@ pub struct SinkSettings {
     pub id: SinkId,
     /// How many prepared transactions a subtask may hold.
     pub max_prepared: Option<usize>,
-    /// Whether a transaction of a subtask begins only after the one before it is committed.
+    /// True if a transaction of a subtask begins only after the one before it is committed.
     pub ordered: bool,
     /// A reader looks at each change of this number.
     pub look_every: u64,

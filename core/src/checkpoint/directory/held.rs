@@ -45,7 +45,7 @@ impl HeldFolders {
         self.held().contains_key(folder)
     }
 
-    /// Whether a folder is known to survive power loss. That it exists does not say so: another thread or process may
+    /// Returns whether a folder is known to survive power loss. That it exists does not say so: another thread or process may
     /// have created it just now, and not synced it yet.
     pub(super) fn is_durable(&self, folder: &Path) -> bool {
         self.held().get(folder).is_some_and(|held| held.durable)
