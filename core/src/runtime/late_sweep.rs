@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::{Instrument, info, info_span, warn};
+use tracing::warn;
 
 use super::attempt::Attempt;
-use super::backoff::Backoff;
 use super::call::Calls;
 use super::erased::ErasedSink;
 use super::failure::{Failure, JobError};
+use super::sweep::abort_stale;
 use crate::error::{ErrorKind, chain};
 use crate::identity::{CheckpointId, Epoch, SinkId};
 use crate::protocol::Decision;
@@ -69,35 +69,17 @@ impl LateSweep {
 
     async fn sweep(&self) -> Result<(), Failure> {
         sleep(AFTER).await;
-        let Fence {
-            job, sink, epoch, ..
-        } = &self.fence;
-        let mut backoff = Backoff::of_calls();
-        loop {
-            let span = info_span!("abort_stale", %job, %epoch, %sink);
-            let abort_stale = self.sink.abort_stale(&self.fence);
-            let aborted = self.calls.wait("abort_stale", sink, abort_stale);
-            match aborted.instrument(span).await {
-                Ok(aborted) => {
-                    for transaction in aborted {
-                        info!(%transaction, "aborted: an older epoch opened it late");
-                    }
-                    return Ok(());
-                }
-                Err(error) if error.kind().is_retriable() => {
-                    let delay = backoff.next();
-                    warn!(%sink, error = chain(&error), ?delay, "not swept yet");
-                    sleep(delay).await;
-                }
-                Err(cause) if cause.kind() == ErrorKind::Fenced => {
-                    let sink = sink.clone();
-                    return Err(JobError::AbortStale { sink, cause }.into());
-                }
-                // Nothing of this run depends on it, and the next start sweeps before it begins.
-                Err(error) => {
-                    warn!(%sink, error = chain(&error), "not swept: left to the next start");
-                    return Ok(());
-                }
+        let sink = &self.fence.sink;
+        match abort_stale(&*self.sink, &self.fence, self.calls, false).await {
+            Ok(()) => Ok(()),
+            Err(cause) if cause.kind() == ErrorKind::Fenced => {
+                let sink = sink.clone();
+                Err(JobError::AbortStale { sink, cause }.into())
+            }
+            // Nothing of this run depends on it, and the next start sweeps before it begins.
+            Err(error) => {
+                warn!(%sink, error = chain(&error), "not swept: left to the next start");
+                Ok(())
             }
         }
     }

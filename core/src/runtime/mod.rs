@@ -33,6 +33,7 @@ mod splits;
 mod standby;
 mod stop;
 mod subtask;
+mod sweep;
 mod tear_down;
 mod verdict;
 mod waits;

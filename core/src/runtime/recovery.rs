@@ -12,6 +12,7 @@ use super::erased::ErasedSink;
 use super::failure::JobError;
 use super::patience::ask_store;
 use super::sink_stage::phase_span;
+use super::sweep::abort_stale;
 use crate::checkpoint::{
     CheckpointError, CheckpointLog, CheckpointStore, Decisions, Manifest, Nonce, Written,
     read_state,
@@ -196,33 +197,14 @@ impl Recovery<'_> {
 
     /// Aborts what older epochs left in a sink. An error that may pass is tried again, unless it is to be tried `once`.
     async fn abort_stale(&self, fence: &Fence<String>, once: bool) -> Result<(), JobError> {
-        let Fence { sink, epoch, .. } = fence;
-        let Some(erased) = self.sinks.get(sink) else {
+        let Some(sink) = self.sinks.get(&fence.sink) else {
             return Ok(());
         };
-        let mut backoff = Backoff::of_calls();
-        loop {
-            let span = info_span!("abort_stale", job = %self.job, %epoch, %sink);
-            let abort_stale = erased.abort_stale(fence);
-            let aborted = self.calls.wait("abort_stale", sink, abort_stale);
-            match aborted.instrument(span).await {
-                Ok(aborted) => {
-                    for transaction in aborted {
-                        info!(%transaction, "aborted: an older epoch left it undecided");
-                    }
-                    return Ok(());
-                }
-                Err(error) if error.kind().is_retriable() && !once => {
-                    wait(sink, &error, &mut backoff).await;
-                }
-                Err(cause) => {
-                    return Err(JobError::AbortStale {
-                        sink: sink.clone(),
-                        cause,
-                    });
-                }
-            }
-        }
+        let swept = abort_stale(&**sink, fence, self.calls, once).await;
+        swept.map_err(|cause| JobError::AbortStale {
+            sink: fence.sink.clone(),
+            cause,
+        })
     }
 }
 
