@@ -62,7 +62,7 @@ pub enum Fencing {
     Names,
 }
 
-/// What a sink can do: one of the constants, changed by the `with_` methods.
+/// Capabilities of a sink: one of the constants, changed by the `with_` methods.
 ///
 /// ```
 /// use cofferdam::{Capabilities, Evidence};

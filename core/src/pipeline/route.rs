@@ -12,9 +12,9 @@ use crate::shard::Sharding;
 
 /// Picks the subtask that a record goes to.
 pub trait Route<T>: Send + Sync + 'static {
-    /// What arrives there.
+    /// The element that arrives there.
     type Out: Send + 'static;
-    /// What stands in for the exchange where there is one subtask only.
+    /// The stage in place of the exchange where there is one subtask only.
     type Local<N: Stage<Self::Out>>: Stage<T>;
 
     /// Returns the hash of the record's key, which picks the subtask, and what to send there.

@@ -13,7 +13,7 @@ use crate::checkpoint::{CheckpointStore, Create, StoreError};
 use crate::error::{SinkError, SourceError};
 use crate::sink::CommitError;
 
-/// How long a call may take before a warning; the time doubles from warning to warning.
+/// Time that a call may take before a warning; it doubles from warning to warning.
 const WARN_AFTER: Duration = Duration::from_secs(10);
 const HINT: &str = "is the system reachable? Job::call_timeout sets the limit";
 

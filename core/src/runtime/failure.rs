@@ -152,7 +152,7 @@ pub enum JobError {
         "the same failure {times} times in a row, without a checkpoint between them, so the job does not start again: {cause}"
     )]
     Repeats {
-        /// How many times in a row.
+        /// Number of times in a row.
         times: u32,
         /// The failure.
         #[source]

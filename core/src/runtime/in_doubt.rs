@@ -9,7 +9,7 @@ use super::subtask::Snapshot;
 use crate::identity::TransactionId;
 use crate::protocol::{CoordinatorEvent, ParticipantId, Vote};
 
-/// How many transactions a message names.
+/// Number of transactions that a message names.
 const NAMED: usize = 4;
 
 /// By participant, the prepared transactions that are not known to be committed, each with when it was first heard of.

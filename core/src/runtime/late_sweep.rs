@@ -17,7 +17,7 @@ use crate::identity::{CheckpointId, Epoch, SinkId};
 use crate::protocol::Decision;
 use crate::sink::{Fence, Sweep};
 
-/// How long a run works before it sweeps again. A run that was overtaken finds that out at its next checkpoint, and opens
+/// Time that a run works before it sweeps again. A run that was overtaken finds that out at its next checkpoint, and opens
 /// nothing afterwards; until the sweep, what it opened meanwhile may hold up readers.
 const AFTER: Duration = Duration::from_secs(10);
 

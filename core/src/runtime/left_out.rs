@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::plan::Plan;
 
-/// How many records are looked at together, at least.
+/// Least number of records that are looked at together.
 const ENOUGH: u64 = 100;
 /// The time between two warnings.
 const PAUSE: Duration = Duration::from_secs(60);

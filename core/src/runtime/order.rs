@@ -9,7 +9,7 @@ use tracing::warn;
 use super::failure::Failure;
 use crate::identity::{CheckpointId, TransactionId};
 
-/// How long the stage of an ordered sink waits for a commit between two warnings.
+/// Time between two warnings of an ordered sink's stage that waits for a commit.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// Tells the stage of an ordered sink when it may begin its next transaction. Never holds back another sink.

@@ -10,7 +10,7 @@ use crate::error::chain;
 
 /// How often a store that gives no answer is asked, with backoff: about half a minute.
 const ATTEMPTS: u32 = 12;
-/// How long it is asked, if its answers are slow: but twice at least.
+/// Time for which it is asked if its answers are slow; it is asked twice at least.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a store that gives no answer is waited for.
