@@ -143,13 +143,15 @@ impl<S: Source, A: TimestampAssigner<S::Record>> SourceSubtask<S, A> {
         let mut watermark = clock
             .newest
             .map_or(Timestamp::MIN, |newest| self.assigner.watermark(newest));
-        for (index, value) in (1..).zip(batch.records) {
+        let mut records = batch.records.into_iter();
+        while let Some(value) = records.next() {
             let timestamp = self.assigner.timestamp(&value);
             let before = watermark;
             if timestamp > newest {
                 if timestamp > latest {
                     match self.assigner.on_malformed() {
                         OnMalformed::Fail => {
+                            let index = count - records.len() as u64;
                             let place = format_args!(
                                 "record {index} of the {count} of split {} before position {:?}",
                                 batch.split, batch.position

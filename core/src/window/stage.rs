@@ -169,13 +169,13 @@ impl<K, T, A: Aggregate<T>, N, L> WindowStage<K, T, A, N, L> {
 
     #[cold]
     #[inline(never)]
-    fn fail(&mut self, key: &impl Serialize, start: i64, cause: AggregateError) {
+    fn fail(&mut self, key: impl Serialize, start: i64, cause: AggregateError) {
         // The first failure is the one that counts.
         if self.failed.is_none() {
             let end = start.saturating_add(self.size);
             self.failed = Some(Box::new(JobError::Aggregate {
                 operator: self.operator.clone(),
-                key: shown(key),
+                key: shown(&key),
                 start: Timestamp::from_millis(start),
                 end: Timestamp::from_millis(end),
                 cause,
@@ -279,13 +279,14 @@ where
             self.late.push(record);
             return;
         }
-        let Keyed { hash, key, value } = &record.value;
+        let Keyed { hash, key, value } = record.value;
         // From the newest window that covers the record back to the oldest that is open.
         let bound = closed.max(time.saturating_sub(self.size));
         loop {
             let create = || self.aggregate.create();
-            let accumulator = self.panes.accumulator(start, *hash, key, create);
-            if let Err(error) = self.aggregate.add(accumulator, value) {
+            let accumulator = self.panes.accumulator(start, hash, &key, create);
+            if let Err(error) = self.aggregate.add(accumulator, &value) {
+                // The key is moved: a call that borrows it would keep every record in memory.
                 self.fail(key, start, error);
                 return;
             }
