@@ -273,19 +273,20 @@ mod tests {
 
     #[test]
     fn the_first_run_writes_the_file_and_names_it() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("reports/sink.json");
+        let kept = || std::fs::read_to_string(&file).expect("a report");
         let line = keep(&file, "first", false).expect("a line");
         assert!(line.contains(&file.display().to_string()), "{line}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "first");
+        assert_eq!(kept(), "first");
         assert_eq!(keep(&file, "first", false), None);
         let compared = std::panic::catch_unwind(|| keep(&file, "second", false));
         let message = compared.expect_err("they differ");
         let message = message.downcast_ref::<String>().expect("a text");
         assert!(message.contains("COFFERDAM_UPDATE=1"), "{message}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "first");
+        assert_eq!(kept(), "first");
         assert_eq!(keep(&file, "second", true), None);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
+        assert_eq!(kept(), "second");
     }
 
     #[test]
