@@ -96,3 +96,32 @@ impl Journal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_death_within_an_append_leaves_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(folder.path()).expect("a journal");
+        for name in ["a.b.1.0.1", "a.b.1.0.2"] {
+            journal.stage(name, &["ä".to_owned()]).expect("staged");
+        }
+        assert!(journal.append("a.b.1.0.1").expect("appended"));
+        let before = journal.finished().expect("a text");
+        // The line break of the end line is missing; half a character; an end line that is cut looks like another's.
+        for rest in ["ä\n=== a.b.1.0.2".as_bytes(), &[0xc3], b"\n=== a.b.1.0.1"] {
+            let torn = [before.as_bytes(), rest].concat();
+            fs::write(journal.file(), torn).expect("written");
+            journal
+                .stage("a.b.1.0.2", &["ä".to_owned()])
+                .expect("staged");
+            assert!(journal.append("a.b.1.0.2").expect("appended"), "{rest:?}");
+            let expected = format!("{before}ä\n=== a.b.1.0.2\n");
+            let text = fs::read_to_string(journal.file()).expect("a text");
+            assert_eq!(text, expected);
+            assert!(!journal.append("a.b.1.0.2").expect("appended before"));
+        }
+    }
+}
