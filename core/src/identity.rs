@@ -221,6 +221,27 @@ pub struct TransactionId {
     pub checkpoint: CheckpointId,
 }
 
+impl TransactionId {
+    /// The id with dots as delimiters, `orders.files.3.0.17`: a name for files, objects and tables. No two ids share one.
+    pub fn dotted(&self) -> String {
+        self.to_string().replace('/', ".")
+    }
+
+    /// The id that [`dotted`](Self::dotted) wrote.
+    ///
+    /// # Errors
+    /// [`IdentityError::TransactionId`] for every other text.
+    pub fn from_dotted(text: &str) -> Result<Self, IdentityError> {
+        let id = text.replace('.', "/").parse::<Self>();
+        // A `/` in the text would have passed for a `.`.
+        id.ok()
+            .filter(|id| id.dotted() == text)
+            .ok_or_else(|| IdentityError::TransactionId {
+                text: text.to_owned(),
+            })
+    }
+}
+
 impl fmt::Display for TransactionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -324,6 +345,22 @@ mod tests {
         }
         assert_eq!(Epoch(u64::MAX).next(), Epoch(u64::MAX));
         assert_eq!(CheckpointId(u64::MAX).next(), CheckpointId(u64::MAX));
+    }
+
+    #[test]
+    fn a_dotted_name_leads_back_to_its_transaction() {
+        let id: TransactionId = "orders/a-b/3/0/17".parse().unwrap();
+        assert_eq!(id.dotted(), "orders.a-b.3.0.17");
+        assert_eq!(TransactionId::from_dotted(&id.dotted()).as_ref(), Ok(&id));
+        for text in [
+            "orders/a-b/3/0/17",
+            "orders/a-b.3.0.17",
+            "a.b.1.2",
+            "a.b.01.2.3",
+            "_x.a.b.1.2.3",
+        ] {
+            assert!(TransactionId::from_dotted(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

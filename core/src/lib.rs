@@ -50,7 +50,7 @@
 //! | you want to | look at |
 //! | --- | --- |
 //! | put a pipeline together | [`Pipeline`], [`Windows`], [`Aggregate`], [`Job`] |
-//! | write a sink for a system of your own | [`TwoPhaseCommitSinkFunction`], [`docs::writing_a_sink`] |
+//! | write a sink for a system of your own | [`StagedSink`], [`TwoPhaseCommitSinkFunction`], [`docs::writing_a_sink`] |
 //! | write a source | [`Source`], [`SourceReader`] |
 //! | keep checkpoints somewhere else | [`CheckpointStore`] |
 //! | know what is promised, and what is not | [`docs::guarantees`] |
@@ -71,6 +71,7 @@ mod checkpoint;
 pub mod docs;
 mod envelope;
 mod error;
+mod fence;
 mod identity;
 pub mod memory;
 mod pipeline;
@@ -79,6 +80,7 @@ mod runtime;
 mod shard;
 mod sink;
 mod source;
+mod staged;
 mod time;
 mod window;
 
@@ -104,6 +106,7 @@ pub use sink::{
     CommitError, Committed, Fence, InDoubt, Sweep, TwoPhaseCommitSinkFunction, Unfinished,
 };
 pub use source::{OnMalformed, Source, SourceBatch, SourceEvent, SourceReader, SplitId};
+pub use staged::{StagedHandle, StagedSink, StagedTransaction, StagingStore};
 pub use time::Timestamp;
 pub use window::{
     Addend, Aggregate, AggregateError, LateRecord, WindowResult, Windows, count, fold, max, mean,

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::capabilities::{Capabilities, Evidence};
 use crate::error::{SinkError, SourceError};
 use crate::identity::{CheckpointId, JobId, TransactionId};
-use crate::sink::{
-    CommitError, Committed, Fence, InDoubt, Sweep, TwoPhaseCommitSinkFunction, Unfinished,
-};
+use crate::sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunction, Unfinished};
 use crate::source::{Source, SourceBatch, SourceEvent, SourceReader, SplitId};
 
 /// The "outside system": a list that readers see, and what is held back from them.
@@ -170,24 +168,14 @@ impl<T: Send + 'static> TwoPhaseCommitSinkFunction for MemorySink<T> {
 
     async fn abort_stale(&self, fence: &Fence<MemoryHandle>) -> Result<Vec<InDoubt>, SinkError> {
         let mut shelf = self.shelf();
-        let ours = |id: &&TransactionId| id.job == fence.job && id.sink == fence.sink;
-        for id in shelf.prepared.keys().chain(&shelf.committed).filter(ours) {
-            fence.check(id.epoch, id)?;
+        for id in shelf.prepared.keys() {
+            fence.check_prepared(id, id)?;
         }
-        let mut committed = shelf.committed.iter().filter(ours);
-        if fence.sweep == Sweep::Recovery
-            && let Some(newer) = committed.find(|id| Some(id.checkpoint) > fence.newest)
-        {
-            return Err(SinkError::configuration(format!(
-                "{newer} is committed, and the checkpoint store knows of none so new"
-            ))
-            .hint("use the checkpoint store that the job was run with"));
+        for id in &shelf.committed {
+            fence.check_committed(id, id)?;
         }
-        let decided = |id: &TransactionId| fence.decided.iter().any(|(decided, _)| decided == id);
-        let stale: Vec<TransactionId> = (shelf.prepared.keys().filter(ours))
-            .filter(|id| id.epoch < fence.epoch && !decided(id))
-            .cloned()
-            .collect();
+        let prepared = shelf.prepared.keys();
+        let stale: Vec<TransactionId> = prepared.filter(|id| fence.is_stale(id)).cloned().collect();
         for id in &stale {
             shelf.prepared.remove(id);
         }

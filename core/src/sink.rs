@@ -47,7 +47,8 @@ use crate::identity::{CheckpointId, Epoch, JobId, SinkId, SubtaskIndex, Transact
 /// # Panics
 /// A panic in a method ends the run as an error would; the job starts again, with the same instance.
 ///
-/// The page [`docs::writing_a_sink`](crate::docs::writing_a_sink) builds one from scratch.
+/// A system that stages under a name and publishes by that name needs less: [`StagedSink`](crate::StagedSink). The page
+/// [`docs::writing_a_sink`](crate::docs::writing_a_sink) explains both.
 #[async_trait]
 pub trait TwoPhaseCommitSinkFunction: Debug + Send + Sync + 'static {
     /// What the pipeline hands over.

@@ -1,39 +1,24 @@
+use std::io;
 use std::path::PathBuf;
-use std::{fs, io};
 
-use cofferdam::{
-    Capabilities, CommitError, Committed, Fence, InDoubt, Isolation, JobId, SinkError,
-    TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
-};
+use cofferdam::{Capabilities, Isolation, SinkError, StagingStore, async_trait};
+use tokio::fs::{self, File};
 
 /// Lines in files of a folder, one file a transaction.
 #[derive(Debug, Clone)]
-pub struct FolderSink {
-    pub folder: PathBuf,
+pub struct Folder {
+    pub path: PathBuf,
 }
 
-impl FolderSink {
-    fn staged(&self, id: &TransactionId) -> PathBuf {
-        self.folder
-            .join(format!("_staged.{}", id.to_string().replace('/', ".")))
+impl Folder {
+    fn staged_file(&self, name: &str) -> PathBuf {
+        self.path.join(format!("_staged.{name}"))
     }
 
-    fn visible(&self, id: &TransactionId) -> PathBuf {
-        self.folder.join(id.to_string().replace('/', "."))
-    }
-
-    fn waiting(&self, id: &TransactionId) -> InDoubt {
-        InDoubt::new(id, self.staged(id).display().to_string())
-    }
-
-    fn list_staged(&self) -> io::Result<Vec<TransactionId>> {
-        let mut ids = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let name = entry?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_prefix("_staged."));
-            ids.extend(name.and_then(|name| name.replace('.', "/").parse().ok()));
-        }
-        Ok(ids)
+    /// Makes the names in the folder durable.
+    async fn sync(&self) -> Result<(), SinkError> {
+        let folder = File::open(&self.path).await.map_err(failed)?;
+        folder.sync_all().await.map_err(failed)
     }
 }
 
@@ -41,90 +26,61 @@ fn failed(cause: io::Error) -> SinkError {
     SinkError::transient("the folder can't be used").caused_by(cause)
 }
 
-/// Removing what is not there is done already.
-fn remove(path: PathBuf) -> Result<(), SinkError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-        _ => Ok(()),
+/// Returns `false` if there was no file to rename or to remove.
+fn found(done: io::Result<()>) -> Result<bool, SinkError> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        done => done.map(|()| true).map_err(failed),
     }
 }
 
 #[async_trait]
-impl TwoPhaseCommitSinkFunction for FolderSink {
+impl StagingStore for Folder {
     type Input = String;
-    type Transaction = (TransactionId, String);
-    type Prepared = ();
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::TRANSACTIONAL
             .with_isolation(Isolation::HiddenIf("leave out names that begin with _"))
-            .with_refuses_older_state(false)
     }
 
-    async fn begin(&self, id: &TransactionId) -> Result<Self::Transaction, SinkError> {
-        Ok((id.clone(), String::new()))
+    fn location(&self) -> String {
+        self.path.display().to_string()
     }
 
-    async fn write(
-        &self,
-        (_, text): &mut Self::Transaction,
-        lines: Vec<String>,
-    ) -> Result<(), SinkError> {
-        for line in lines {
-            text.push_str(&line);
-            text.push('\n');
+    async fn stage(&self, name: &str, lines: Vec<String>) -> Result<(), SinkError> {
+        let path = self.staged_file(name);
+        let text = lines.join("\n") + "\n";
+        fs::write(&path, text).await.map_err(failed)?;
+        let file = File::open(&path).await.map_err(failed)?;
+        file.sync_all().await.map_err(failed)?;
+        self.sync().await
+    }
+
+    async fn publish(&self, name: &str) -> Result<bool, SinkError> {
+        let renamed = fs::rename(self.staged_file(name), self.path.join(name)).await;
+        let published = found(renamed)?;
+        // Also if another process has renamed it: that one may have died before it came to this.
+        self.sync().await?;
+        Ok(published)
+    }
+
+    async fn discard(&self, name: &str) -> Result<(), SinkError> {
+        found(fs::remove_file(self.staged_file(name)).await).map(drop)
+    }
+
+    async fn staged(&self, _: &str) -> Result<Vec<String>, SinkError> {
+        let names = self.published("").await?.into_iter();
+        let staged = names.filter_map(|name| Some(name.strip_prefix("_staged.")?.to_owned()));
+        Ok(staged.collect())
+    }
+
+    async fn published(&self, _: &str) -> Result<Vec<String>, SinkError> {
+        let mut names = Vec::new();
+        let mut entries = fs::read_dir(&self.path).await.map_err(failed)?;
+        while let Some(entry) = entries.next_entry().await.map_err(failed)? {
+            // Names that are not those of transactions, `_staged.…` among them, are left alone.
+            names.extend(entry.file_name().into_string());
         }
-        Ok(())
-    }
-
-    async fn pre_commit(&self, (id, text): Self::Transaction) -> Result<Option<()>, SinkError> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        fs::write(self.staged(&id), text).map_err(failed)?;
-        Ok(Some(()))
-    }
-
-    async fn commit(&self, id: &TransactionId, (): &()) -> Result<Committed, CommitError> {
-        match fs::rename(self.staged(id), self.visible(id)) {
-            Ok(()) => Ok(Committed::Now),
-            // Not staged proves nothing: look for the evidence.
-            Err(_) if self.visible(id).exists() => Ok(Committed::Before),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CommitError::Lost(
-                format!("{id} is neither staged nor visible"),
-            )),
-            Err(error) => Err(failed(error).into()),
-        }
-    }
-
-    async fn abort(&self, unfinished: Unfinished<Self::Transaction, ()>) -> Result<(), SinkError> {
-        match unfinished {
-            // It is nowhere but in the value that is dropped here.
-            Unfinished::Open(..) => Ok(()),
-            Unfinished::Prepared(id, ()) if self.visible(&id).exists() => {
-                Err(SinkError::rejected(format!("{id} is committed")))
-            }
-            Unfinished::Prepared(id, ()) => remove(self.staged(&id)),
-        }
-    }
-
-    async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
-        let mut stale = self.list_staged().map_err(failed)?;
-        stale.retain(|id| id.job == fence.job && id.sink == fence.sink);
-        for id in &stale {
-            fence.check(id.epoch, id)?;
-        }
-        let decided = |id: &TransactionId| fence.decided.iter().any(|(decided, ())| decided == id);
-        stale.retain(|id| id.epoch < fence.epoch && !decided(id));
-        for id in &stale {
-            remove(self.staged(id))?;
-        }
-        Ok(stale.iter().map(|id| self.waiting(id)).collect())
-    }
-
-    async fn in_doubt(&self, job: &JobId) -> Result<Vec<InDoubt>, SinkError> {
-        let ids = self.list_staged().map_err(failed)?;
-        let ours = ids.iter().filter(|id| id.job == *job);
-        Ok(ours.map(|id| self.waiting(id)).collect())
+        Ok(names)
     }
 }

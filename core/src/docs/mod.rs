@@ -4,6 +4,7 @@
 #[doc = "```"]
 #[doc = include_str!("folder_sink.rs")]
 #[doc = "```"]
+#[doc = include_str!("full_contract.md")]
 #[doc = include_str!("proving_a_sink.md")]
 pub mod writing_a_sink {}
 

@@ -1,5 +1,6 @@
 //! Runs checks, one or all.
 
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -203,7 +204,8 @@ impl Results {
         }
     }
 
-    /// Waits for all checks, prints the report, and compares it with the one that is kept in a file.
+    /// Waits for all checks, prints the report, and compares it with the one that is kept in a file, as
+    /// [`keep_up_to_date`] does: the first run writes the file.
     ///
     /// # Panics
     /// If they differ. With `COFFERDAM_UPDATE=1` in the environment the file is written instead.
@@ -220,21 +222,42 @@ impl Results {
     }
 }
 
-/// Compares a generated text with the file that it is kept in.
+/// Compares a generated text with the file that it is kept in. If there is no such file yet, the text is written, and a line
+/// on standard error names it.
 ///
 /// # Panics
-/// If they differ. With `COFFERDAM_UPDATE=1` in the environment the file is written instead.
+/// If they differ, or the file can't be read or written. With `COFFERDAM_UPDATE=1` in the environment the file is written instead.
 pub fn keep_up_to_date(file: &Path, text: &str) {
-    if std::env::var_os("COFFERDAM_UPDATE").is_some() {
-        std::fs::write(file, text).expect("the file of a generated text can be written");
-        return;
+    let updating = std::env::var_os("COFFERDAM_UPDATE").is_some();
+    if let Some(line) = keep(file, text, updating) {
+        // Past the capture of the test harness, which shows nothing of a test that passes.
+        let _not_shown = writeln!(std::io::stderr(), "{line}");
     }
-    let kept = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(
-        kept == text,
-        "{} is out of date: run this test again with COFFERDAM_UPDATE=1, and look at what has changed",
-        file.display()
-    );
+}
+
+/// Does the work of [`keep_up_to_date`], and returns the line to print if the file was not there.
+fn keep(file: &Path, text: &str, updating: bool) -> Option<String> {
+    let kept = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        kept => Some(kept.unwrap_or_else(|error| panic!("can't read {}: {error}", file.display()))),
+    };
+    if !updating && let Some(kept) = &kept {
+        assert!(
+            kept == text,
+            "{} is out of date: run this test again with COFFERDAM_UPDATE=1, and look at what has changed",
+            file.display()
+        );
+        return None;
+    }
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| std::fs::write(file, text));
+    written.unwrap_or_else(|error| panic!("can't write {}: {error}", file.display()));
+    kept.is_none().then(|| {
+        format!(
+            "{} did not exist, and was written: keep it with the code",
+            file.display()
+        )
+    })
 }
 
 /// The name of a test of the running executable, from the path of its module.
@@ -247,6 +270,24 @@ pub fn test_in(module_path: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_run_writes_the_file_and_names_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("reports/sink.json");
+        let kept = || std::fs::read_to_string(&file).expect("a report");
+        let line = keep(&file, "first", false).expect("a line");
+        assert!(line.contains(&file.display().to_string()), "{line}");
+        assert_eq!(kept(), "first");
+        assert_eq!(keep(&file, "first", false), None);
+        let compared = std::panic::catch_unwind(|| keep(&file, "second", false));
+        let message = compared.expect_err("they differ");
+        let message = message.downcast_ref::<String>().expect("a text");
+        assert!(message.contains("COFFERDAM_UPDATE=1"), "{message}");
+        assert_eq!(kept(), "first");
+        assert_eq!(keep(&file, "second", true), None);
+        assert_eq!(kept(), "second");
+    }
 
     #[test]
     fn a_report_has_every_capability() {

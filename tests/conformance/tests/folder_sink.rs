@@ -6,11 +6,10 @@ mod folder_sink;
 
 use std::fs;
 
-use cofferdam::{TransactionId, async_trait};
+use cofferdam::{StagedSink, TransactionId, async_trait};
 use cofferdam_conformance::{
     Factory, GoldenHandle, Observer, Reality, Row, Trouble, conformance_tests,
 };
-use folder_sink::FolderSink;
 
 #[derive(Debug, Default)]
 struct Folders;
@@ -19,7 +18,7 @@ struct Folder(tempfile::TempDir);
 
 #[async_trait]
 impl Factory for Folders {
-    type Sink = FolderSink;
+    type Sink = StagedSink<folder_sink::Folder>;
     type Place = Folder;
 
     fn name(&self) -> String {
@@ -36,10 +35,10 @@ impl Factory for Folders {
         Ok(Folder(folder))
     }
 
-    async fn open(&self, place: &Folder) -> Result<FolderSink, Trouble> {
-        Ok(FolderSink {
-            folder: place.0.path().to_owned(),
-        })
+    async fn open(&self, place: &Folder) -> Result<Self::Sink, Trouble> {
+        Ok(StagedSink::new(folder_sink::Folder {
+            path: place.0.path().to_owned(),
+        }))
     }
 
     fn record(&self, text: &str) -> String {
@@ -49,7 +48,7 @@ impl Factory for Folders {
     fn golden_handles(&self) -> Vec<GoldenHandle> {
         vec![GoldenHandle {
             version: "1".to_owned(),
-            json: "null".to_owned(),
+            json: r#"{"records":10}"#.to_owned(),
         }]
     }
 }
@@ -91,7 +90,7 @@ impl Observer for Folder {
     }
 
     async fn lose(&self, transaction: &TransactionId) -> Result<(), Trouble> {
-        let name = format!("_staged.{}", transaction.to_string().replace('/', "."));
+        let name = format!("_staged.{}", transaction.dotted());
         fs::remove_file(self.0.path().join(name))
             .map_err(|error| Trouble::failed("take a file away", error))
     }

@@ -8,24 +8,14 @@ use crate::format::Format;
 ///
 /// No part can hold a `.`, so no two transactions share a name. The longest name has 156 bytes.
 pub(super) fn file_name(id: &TransactionId, format: Format) -> String {
-    let TransactionId {
-        job,
-        sink,
-        epoch,
-        subtask,
-        checkpoint,
-    } = id;
-    let extension = format.extension();
-    format!("{job}.{sink}.{epoch}.{subtask}.{checkpoint}.{extension}")
+    format!("{}.{}", id.dotted(), format.extension())
 }
 
 /// The transaction behind a name; `None` for every name that [`file_name`] doesn't write.
 pub(super) fn parse(name: &str) -> Option<TransactionId> {
     let (stem, extension) = name.rsplit_once('.')?;
-    let format = Format::of_extension(extension)?;
-    let id: TransactionId = stem.replace('.', "/").parse().ok()?;
-    // A `/` in the name would have passed for a `.`.
-    (file_name(&id, format) == name).then_some(id)
+    Format::of_extension(extension)?;
+    TransactionId::from_dotted(stem).ok()
 }
 
 #[cfg(test)]

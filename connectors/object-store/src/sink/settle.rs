@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, Sweep, TransactionId};
+use cofferdam::{CommitError, Committed, Fence, InDoubt, SinkError, TransactionId};
 
 use super::local::{self, Content, Folder};
 use super::name;
@@ -160,43 +160,24 @@ pub(super) fn withdraw(
 ///
 /// It need not be durable either.
 pub(super) fn sweep(folder: &Folder, fence: &Fence<StagedFile>) -> Result<Vec<InDoubt>, SinkError> {
-    let ours = |id: &TransactionId| id.job == fence.job && id.sink == fence.sink;
-    let mut staged = folder.list_staged()?;
-    staged.retain(|(id, _)| ours(id));
+    let staged = folder.list_staged()?;
     for (id, name) in &staged {
-        fence.check(id.epoch, folder.staged(name).display())?;
+        fence.check_prepared(id, folder.staged(name).display())?;
     }
-    check_output(folder, fence)?;
+    // The epoch alone does not tell: each start takes one, also those that are refused here.
+    for (id, name) in folder.list_published()? {
+        fence.check_committed(&id, folder.published(&name).display())?;
+    }
     let mut undone = Vec::new();
-    for (id, name) in staged {
-        let decided = fence.decided.iter().any(|(decided, _)| *decided == id);
-        if id.epoch == fence.epoch || decided {
-            continue;
-        }
+    for (id, name) in staged.iter().filter(|(id, _)| fence.is_stale(id)) {
         // A second name of published data goes too, but nothing is undone by that.
-        let committed = local::exists(&folder.published(&name))?;
-        let staged = folder.staged(&name);
+        let committed = local::exists(&folder.published(name))?;
+        let staged = folder.staged(name);
         if local::remove(&staged)? && !committed {
-            undone.push(InDoubt::new(&id, staged.display().to_string()));
+            undone.push(InDoubt::new(id, staged.display().to_string()));
         }
     }
     Ok(undone)
-}
-
-/// Refuses an output folder that is ahead of the checkpoint store: it would get the same records again.
-///
-/// The epoch alone does not tell: each start takes one, also those that are refused here.
-fn check_output(folder: &Folder, fence: &Fence<StagedFile>) -> Result<(), SinkError> {
-    let mut published = folder.list_published()?;
-    published.retain(|(id, _)| id.job == fence.job && id.sink == fence.sink);
-    for (id, name) in &published {
-        fence.check(id.epoch, folder.published(name).display())?;
-    }
-    let unknown = |id: &TransactionId| fence.newest.is_none_or(|newest| id.checkpoint > newest);
-    match published.iter().find(|(id, _)| unknown(id)) {
-        Some((id, name)) if fence.sweep == Sweep::Recovery => Err(newer_output(folder, id, name)),
-        _ => Ok(()),
-    }
 }
 
 /// The error about a published file that this run's checkpoints can't know of.

@@ -1,18 +1,17 @@
 //! The conformance suite, on the journal: `cargo test -p cofferdam-examples --bin custom_sink`.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::PathBuf;
 
-use cofferdam::{TransactionId, async_trait};
+use cofferdam::{StagedSink, TransactionId, async_trait};
 use cofferdam_conformance::{
     Factory, GoldenHandle, Observer, Odd, Reality, Row, Trouble, conformance_tests,
 };
 
-use super::sink::{END, JournalSink, finished, remove};
+use super::journal::{END, Journal};
 
 #[derive(Debug, Default)]
-struct Journal;
+struct Journals;
 
 /// A folder with a journal, which is removed in the end; not by a process that was led here by its address.
 struct Place(
@@ -21,8 +20,8 @@ struct Place(
 );
 
 #[async_trait]
-impl Factory for Journal {
-    type Sink = JournalSink;
+impl Factory for Journals {
+    type Sink = StagedSink<Journal>;
     type Place = Place;
 
     fn name(&self) -> String {
@@ -42,10 +41,8 @@ impl Factory for Journal {
         Ok(Place(address.into(), None))
     }
 
-    async fn open(&self, place: &Place) -> Result<JournalSink, Trouble> {
-        Ok(JournalSink {
-            folder: place.0.clone(),
-        })
+    async fn open(&self, place: &Place) -> Result<Self::Sink, Trouble> {
+        Ok(StagedSink::new(place.journal()?))
     }
 
     fn record(&self, text: &str) -> String {
@@ -62,7 +59,7 @@ impl Factory for Journal {
     fn golden_handles(&self) -> Vec<GoldenHandle> {
         vec![GoldenHandle {
             version: "0.1.0".to_owned(),
-            json: r#"{"lines":42}"#.to_owned(),
+            json: r#"{"records":42}"#.to_owned(),
         }]
     }
 }
@@ -74,7 +71,7 @@ fn failed(error: io::Error) -> Trouble {
 #[async_trait]
 impl Observer for Place {
     async fn visible(&self) -> Result<Vec<Row>, Trouble> {
-        Ok(rows(finished(&self.text()?)))
+        Ok(rows(&self.journal()?.finished().map_err(failed)?))
     }
 
     async fn visible_without_isolation(&self) -> Result<Vec<Row>, Trouble> {
@@ -84,14 +81,12 @@ impl Observer for Place {
     }
 
     async fn leftovers(&self) -> Result<Vec<String>, Trouble> {
-        let folder = self.0.clone();
-        let prepared = JournalSink { folder }.list_prepared().map_err(failed)?;
-        Ok(prepared.iter().map(ToString::to_string).collect())
+        self.journal()?.staged_blocks().map_err(failed)
     }
 
     async fn lose(&self, transaction: &TransactionId) -> Result<(), Trouble> {
-        let folder = self.0.clone();
-        remove(&JournalSink { folder }.prepared(transaction)).map_err(failed)
+        let journal = self.journal()?;
+        journal.discard(&transaction.dotted()).map_err(failed)
     }
 
     fn address(&self) -> Option<String> {
@@ -100,11 +95,8 @@ impl Observer for Place {
 }
 
 impl Place {
-    fn text(&self) -> Result<String, Trouble> {
-        match fs::read_to_string(self.0.join("journal.txt")) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-            text => text.map_err(failed),
-        }
+    fn journal(&self) -> Result<Journal, Trouble> {
+        Journal::open(&self.0).map_err(failed)
     }
 }
 
@@ -117,4 +109,4 @@ fn rows(journal: &str) -> Vec<Row> {
     lines.map(row).collect()
 }
 
-conformance_tests!(Journal, report = "reports/journal.json");
+conformance_tests!(Journals, report = "reports/journal.json");

@@ -1,17 +1,19 @@
-//! The contract, implemented from scratch for a system that Cofferdam has never heard of: a journal.
+//! A sink for a system that Cofferdam has never heard of: a journal.
 //!
 //! A journal is one text file to which blocks of lines are appended. A block ends with a line that names the transaction
 //! which wrote it; what stands below the last end line is unfinished, and readers leave it out. That end line is all
 //! it takes: it makes a block visible at one instant, and it is the *evidence* by which a second commit sees that the
 //! first one worked.
 //!
-//! The program writes the cancelled flights of three months into such a journal, crashes twice on the way, goes on, and
+//! The program writes the cancelled flights of three months into such a journal, crashes twice on the way, continues, and
 //! then reads the journal: each cancelled flight stands in it once.
 //!
-//! The sink stands in `sink.rs`; in `conformance.rs` the suite crashes it at every step.
+//! The journal is in `journal.rs`, and the sink, a [`StagingStore`](cofferdam::StagingStore), in `sink.rs`; in
+//! `conformance.rs` the suite crashes it at every step.
 
 #[cfg(test)]
 mod conformance;
+mod journal;
 mod sink;
 
 use std::fs;
@@ -19,11 +21,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use cofferdam::{DirectoryCheckpointStore, JobEnd, NoEventTime, Pipeline};
+use cofferdam::{DirectoryCheckpointStore, JobEnd, NoEventTime, Pipeline, StagedSink};
 use cofferdam_object_store::FileSource;
 use serde::Deserialize;
 
-use self::sink::{END, JournalSink, finished};
+use self::journal::{END, Journal};
 
 /// Writes cancelled flights into a journal through a sink made from scratch, crashing twice on the way.
 #[derive(Debug, Parser)]
@@ -46,7 +48,7 @@ struct Flight {
     origin: String,
 }
 
-fn pipeline(options: &Options) -> Pipeline {
+fn pipeline(options: &Options, journal: &Journal) -> Pipeline {
     Pipeline::new("cancelled-flights")
         .source(
             "flights",
@@ -60,12 +62,7 @@ fn pipeline(options: &Options) -> Pipeline {
                 flight.scheduled, flight.carrier, flight.flight, flight.origin
             )
         })
-        .sink(
-            "journal",
-            JournalSink {
-                folder: options.output.clone(),
-            },
-        )
+        .sink("journal", StagedSink::new(journal.clone()))
 }
 
 #[tokio::main]
@@ -74,9 +71,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if options.output.exists() {
         fs::remove_dir_all(&options.output)?;
     }
+    let journal = Journal::open(&options.output)?;
     let checkpoints = options.output.join("checkpoints");
     for run in 1.. {
-        let job = pipeline(&options)
+        let job = pipeline(&options, &journal)
             .job(DirectoryCheckpointStore::open(&checkpoints)?)
             .checkpoint_interval(Duration::from_millis(3));
         let mut handle = job.handle();
@@ -103,11 +101,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    let journal = fs::read_to_string(options.output.join("journal.txt"))?;
-    let mut lines: Vec<&str> = finished(&journal)
-        .lines()
-        .filter(|line| !line.starts_with(END))
-        .collect();
+    let text = journal.finished()?;
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(END)).collect();
     let total = lines.len();
     lines.sort_unstable();
     lines.dedup();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cofferdam::{
-    Capabilities, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing, InDoubt,
-    JobId, SinkError, Sweep, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
+    Capabilities, CheckpointId, CommitError, Committed, Epoch, ErrorKind, Evidence, Fence, Fencing,
+    InDoubt, JobId, SinkError, TransactionId, TwoPhaseCommitSinkFunction, Unfinished, async_trait,
 };
 use rusqlite::TransactionBehavior::Immediate;
 use rusqlite::types::Value;
@@ -224,7 +224,7 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
     }
 
     async fn abort_stale(&self, fence: &Fence<()>) -> Result<Vec<InDoubt>, SinkError> {
-        let (fence, newest) = (fence.clone(), fence.newest.map(|newest| newest.0));
+        let fence = fence.clone();
         let newest_epoch = "SELECT max(epoch) FROM cofferdam_transactions
                             WHERE job = ? AND sink = ?";
         let visible = "SELECT max(checkpoint) FROM cofferdam_transactions
@@ -247,10 +247,10 @@ impl<R: TableRow> TwoPhaseCommitSinkFunction for SqliteSink<R> {
                 return Ok(Err(newer));
             }
             let visible: Option<u64> = db.query_row(visible, [job, sink], |row| row.get(0))?;
-            if fence.sweep == Sweep::Recovery && visible > newest {
-                let text = format!("{} shows a newer checkpoint than {job} knows", R::TABLE);
-                let hint = "give the job its newest checkpoints, or a database without its rows";
-                return Ok(Err(SinkError::configuration(text).hint(hint)));
+            let row = "a committed transaction in the database";
+            let checked = visible.map(|newest| fence.check_visible(CheckpointId(newest), row));
+            if let Some(Err(newer)) = checked {
+                return Ok(Err(newer));
             }
             let decided = serde_json::json!(fence.decided).to_string();
             Ok(Ok(staged::<R>(
