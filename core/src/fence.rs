@@ -7,19 +7,19 @@ use crate::identity::{CheckpointId, TransactionId};
 use crate::sink::{Fence, Sweep};
 
 impl<P> Fence<P> {
-    /// Whether a transaction belongs to the fence's job and sink.
+    /// Returns whether a transaction belongs to the fence's job and sink.
     pub fn owns(&self, id: &TransactionId) -> bool {
         id.job == self.job && id.sink == self.sink
     }
 
-    /// Whether a transaction that is open or prepared has to be aborted: it belongs to the fence's job and sink, its epoch is
+    /// Returns whether a transaction that is open or prepared has to be aborted: it belongs to the fence's job and sink, its epoch is
     /// older, and no decided checkpoint names it.
     pub fn is_stale(&self, id: &TransactionId) -> bool {
         let decided = || self.decided.iter().any(|(decided, _)| decided == id);
         self.owns(id) && id.epoch < self.epoch && !decided()
     }
 
-    /// Checks a transaction that was found open or prepared, whoever owns it; `work` names it in the error.
+    /// Checks a transaction of any job and sink that was found open or prepared; `work` names it in the error.
     ///
     /// # Errors
     /// Those of [`check`](Self::check), if the fence's job and sink own it.
@@ -34,7 +34,7 @@ impl<P> Fence<P> {
         }
     }
 
-    /// Checks a transaction that was found committed, whoever owns it; `work` names it in the error.
+    /// Checks a transaction of any job and sink that was found committed; `work` names it in the error.
     ///
     /// # Errors
     /// Those of [`check`](Self::check) and [`check_visible`](Self::check_visible), if the fence's job and sink own it.

@@ -21,32 +21,32 @@ use crate::sink::{CommitError, Committed, Fence, InDoubt, TwoPhaseCommitSinkFunc
 /// [`TwoPhaseCommitSinkFunction`]. All methods are called by several subtasks, and by several processes, at once.
 #[async_trait]
 pub trait StagingStore: Debug + Send + Sync + 'static {
-    /// What the pipeline hands over.
+    /// The record type that the pipeline hands over.
     type Input: Send + 'static;
 
-    /// What the store can do. Constant over its life.
+    /// Returns the capabilities of the store. They stay the same over its life.
     fn capabilities(&self) -> Capabilities {
         Capabilities::TRANSACTIONAL
     }
 
-    /// The place where names are looked up, for messages: a folder, a bucket, a table. No secrets.
+    /// Returns the place where names are looked up, for messages: a folder, a bucket, a table. No secrets.
     fn location(&self) -> String;
 
     /// Makes records durable under a name, hidden from readers. There is at least one.
     ///
-    /// *Must* refuse ([`ErrorKind::Rejected`](crate::ErrorKind::Rejected)) what `publish` could not show.
+    /// *Must* refuse ([`ErrorKind::Rejected`](crate::ErrorKind::Rejected)) records that `publish` could not show.
     /// *After an error* a part may be staged: it is discarded by a later run.
     async fn stage(&self, name: &str, records: Vec<Self::Input>) -> Result<(), SinkError>;
 
-    /// Shows what is staged under a name, at one instant, and removes it from what is staged. Returns `false` if nothing was
-    /// to be shown: it is published already, or not staged.
+    /// Publishes the data that is staged under a name, at one instant, and removes it from the staged data. Returns `false` if
+    /// there was nothing to publish: the name is published already, or not staged.
     ///
-    /// *Must* be idempotent: what is published is not shown twice, also where it is still staged.
+    /// *Must* be idempotent: published data never appears twice, even if it is still staged.
     /// *Must* never leave a name neither staged nor published on the way.
-    /// *Must* return only when what is published under the name is durable, whoever has published it.
+    /// *Must* return only once the published data is durable, even if another process has published it.
     async fn publish(&self, name: &str) -> Result<bool, SinkError>;
 
-    /// Removes what is staged under a name, if anything is. Leaves alone what is published.
+    /// Removes the staged data of a name, if there is any. Published data stays.
     async fn discard(&self, name: &str) -> Result<(), SinkError>;
 
     /// Lists the names of all that is staged, whole or in part, that begin with a prefix. May list others too.
@@ -88,19 +88,19 @@ impl<S: StagingStore> StagedSink<S> {
         Ok(published.iter().any(|published| published == name))
     }
 
-    /// What is staged and what is published under names that begin with a prefix.
+    /// Lists the staged and the published transactions whose names begin with a prefix.
     async fn list(
         &self,
         prefix: &str,
     ) -> Result<(BTreeSet<TransactionId>, BTreeSet<TransactionId>), SinkError> {
-        // In this order, what is published meanwhile is in both, and not in neither.
+        // In this order, a name that is published meanwhile appears in both lists, and never in neither.
         let staged = ids(self.store.staged(prefix).await?);
         let published = ids(self.store.published(prefix).await?);
         Ok((staged, published))
     }
 }
 
-/// The transactions behind names. Other names are foreign, and left alone.
+/// Returns the transactions that names stand for. Other names are foreign, and ignored.
 fn ids(names: Vec<String>) -> BTreeSet<TransactionId> {
     let id = |name: String| TransactionId::from_dotted(&name).ok();
     names.into_iter().filter_map(id).collect()
