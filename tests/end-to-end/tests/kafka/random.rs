@@ -11,26 +11,34 @@ use super::points::Stalled;
 use super::site::{LONG, Site, Start};
 use super::support::data;
 use super::support::model::Variant;
-use super::support::random::{Random, seed};
+use super::support::random::{Random, seed, wanted_kills};
 
-/// Kills that hit a working process, over all jobs.
+/// Kills that hit a working process, over all jobs, unless the environment asks for more.
 const WANTED: u32 = 60;
 /// Kills of one job, after which it may end in peace.
 const KILLS_OF_A_JOB: u32 = 15;
-/// At most so many jobs to come to the wanted kills.
-const JOBS: u32 = 20;
 
 /// What kills hit, by the span that was open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tally {
+    wanted: u32,
     kills: AtomicU32,
     jobs: AtomicU32,
     hits: Mutex<BTreeMap<String, u32>>,
 }
 
 impl Tally {
+    fn new(wanted: u32) -> Self {
+        Self {
+            wanted,
+            kills: AtomicU32::default(),
+            jobs: AtomicU32::default(),
+            hits: Mutex::default(),
+        }
+    }
+
     fn is_done(&self) -> bool {
-        self.kills.load(Ordering::SeqCst) >= WANTED
+        self.kills.load(Ordering::SeqCst) >= self.wanted
     }
 
     fn hit(&self, open_spans: &[String]) {
@@ -51,13 +59,15 @@ impl Tally {
 #[test]
 fn killed_at_random_moments_each_record_comes_out_once() {
     let seed = seed();
-    let (tally, begun) = (Tally::default(), Instant::now());
+    let (tally, begun) = (Tally::new(wanted_kills(WANTED)), Instant::now());
+    // The bound ends a test that hits no working process.
+    let most_jobs = tally.wanted.div_ceil(3);
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 loop {
                     let job = tally.jobs.fetch_add(1, Ordering::SeqCst);
-                    if tally.is_done() || job >= JOBS {
+                    if tally.is_done() || job >= most_jobs {
                         return;
                     }
                     run_job(seed, job, &tally);

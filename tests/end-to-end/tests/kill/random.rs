@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::data::{self, Format};
 use crate::support::model::Variant;
-use crate::support::random::{Random, seed};
+use crate::support::random::{Random, seed, wanted_kills};
 use crate::support::site::{Site, Start};
 use crate::support::watcher::Watcher;
 
-/// Kills that hit a working process, over all jobs.
+/// Kills that hit a working process, over all jobs, unless the environment asks for more.
 const WANTED: u32 = 100;
 /// Kills of one job, after which it may end in peace.
 const KILLS_OF_A_JOB: u32 = 30;
-/// At most so many jobs to come to the wanted kills.
-const JOBS: u32 = 40;
 /// More than a job ever decides: then the log proves what was decided, from first to last.
 const ALL: usize = 100_000;
 
@@ -31,16 +29,18 @@ struct Tally {
 
 #[test]
 fn killed_at_random_moments_each_record_comes_out_once() {
-    let seed = seed();
+    let (seed, wanted) = (seed(), wanted_kills(WANTED));
+    // The bound ends a test that hits no working process.
+    let most_jobs = (wanted * 2).div_ceil(5);
     let (tally, begun) = (Tally::default(), Instant::now());
-    let done = || tally.kills.load(Ordering::SeqCst) >= WANTED;
+    let done = || tally.kills.load(Ordering::SeqCst) >= wanted;
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 loop {
                     let job = tally.jobs.fetch_add(1, Ordering::SeqCst);
                     // The first eight are those with different settings.
-                    if job >= 8 && (done() || job >= JOBS) {
+                    if job >= 8 && (done() || job >= most_jobs) {
                         return;
                     }
                     run_job(seed, job, &tally);

@@ -29,6 +29,14 @@ impl Random {
     }
 }
 
+/// Returns how many kills a random test makes: the number in `COFFERDAM_KILLS`, or the default.
+pub fn wanted_kills(default: u32) -> u32 {
+    match std::env::var("COFFERDAM_KILLS") {
+        Ok(kills) => kills.parse().expect("COFFERDAM_KILLS is a number"),
+        Err(_) => default,
+    }
+}
+
 /// The seed in `COFFERDAM_SEED`, or one of the clock. Printed, so that a failure can be repeated.
 pub fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
