@@ -27,7 +27,7 @@ use serde::Deserialize;
 
 use self::journal::{END, Journal};
 
-/// Writes cancelled flights into a journal through a sink made from scratch, crashing twice on the way.
+/// Writes cancelled flights into a journal through a sink of its own, crashing twice on the way.
 #[derive(Debug, Parser)]
 struct Options {
     /// CSV file with departures.
